@@ -11,8 +11,9 @@ use super::command::Op;
 use super::index::list_index::{Indexed, ListIndex, TextFilter};
 use super::index::names::Names;
 use super::page::{ListKey, Listed, Page, Placed, place_of};
-use super::resource::{Apply, Resource, resource};
+use super::resource::{Resource, resource};
 use super::row::{Row, RowKey, Table};
+use crate::catalog::ctx::Apply;
 use crate::model::alias::{AliasDraft, AliasType, ServiceAlias};
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::ReadScope;
@@ -256,16 +257,20 @@ impl Catalog {
             Err(Code::NotFoundService.into())
         }
     }
+}
 
+impl Apply<'_> {
     /// Returns the next generated name that is not in use.
-    fn next_cl5_name(&mut self, namespace: &str, changes: &mut ChangeSet) -> Result<String, Refusal> {
+    fn next_cl5_name(&mut self, namespace: &str) -> Result<String, Refusal> {
         let layout = CL5_LAYOUTS.iter().find(|(known, _)| *known == namespace).map(|(_, layout)| *layout);
         let layout = layout.ok_or_else(|| Refusal::from(Code::InvalidNamespaceWithAlias))?;
         loop {
-            self.aliases.cl5 = self.aliases.cl5.next();
-            let name = self.aliases.cl5.name(layout);
-            if self.aliases.get(namespace, &name).is_none() && self.services.get(namespace, &name).is_none() {
-                changes.put(&self.aliases.cl5);
+            self.catalog.aliases.cl5 = self.catalog.aliases.cl5.next();
+            let name = self.catalog.aliases.cl5.name(layout);
+            if self.catalog.aliases.get(namespace, &name).is_none()
+                && self.catalog.services.get(namespace, &name).is_none()
+            {
+                self.changes.put(&self.catalog.aliases.cl5);
                 return Ok(name);
             }
         }
@@ -282,23 +287,23 @@ impl Resource for ServiceAlias {
     }
 
     fn create(apply: &mut Apply<'_>, draft: &AliasDraft) -> Result<ServiceAlias, Outcome> {
-        let Apply { catalog, ctx, changes } = apply;
         let (namespace, service) =
             (draft.namespace.clone().unwrap_or_default(), draft.service.clone().unwrap_or_default());
-        catalog.check_source(&namespace, &service)?;
+        apply.catalog.check_source(&namespace, &service)?;
         let alias_namespace = draft.alias_namespace().to_owned();
         let alias = match draft.kind.unwrap_or_default() {
             AliasType::Default => draft.alias.clone().unwrap_or_default(),
-            AliasType::Cl5Sid => catalog.next_cl5_name(&alias_namespace, changes)?,
+            AliasType::Cl5Sid => apply.next_cl5_name(&alias_namespace)?,
         };
-        if let Some(taken) = catalog.aliases.get(&alias_namespace, &alias).cloned() {
+        if let Some(taken) = apply.catalog.aliases.get(&alias_namespace, &alias).cloned() {
             return Err(Outcome::existed(Entity::Alias(taken)));
         }
-        let is_id_taken = draft.given_id().is_some_and(|id| catalog.aliases.all.get(id).is_some());
-        if is_id_taken || catalog.services.get(&alias_namespace, &alias).is_some() {
+        let is_id_taken = draft.given_id().is_some_and(|id| apply.catalog.aliases.all.get(id).is_some());
+        if is_id_taken || apply.catalog.services.get(&alias_namespace, &alias).is_some() {
             return Err(Code::ExistedResource.into());
         }
-        catalog.namespaces.ensure(ctx, &alias_namespace, changes);
+        let ctx = apply.ctx;
+        apply.catalog.namespaces.ensure(ctx, &alias_namespace, apply.changes);
         Ok(ServiceAlias {
             id: draft.given_id().map_or_else(|| ctx.draw_id(), str::to_owned),
             alias,

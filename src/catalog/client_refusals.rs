@@ -2,9 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Catalog;
-use super::change::{ChangeSet, Outcome};
-use super::ctx::Ctx;
+use super::change::Outcome;
+use super::ctx::Apply;
 use super::history::Thing;
 use super::webhooks::beginning;
 use crate::model::code::Code;
@@ -26,10 +25,10 @@ pub struct ClientRefusal {
     pub others: u64,
 }
 
-impl Catalog {
-    pub(super) fn tell_of_refusal(&self, ctx: &Ctx, refusal: &ClientRefusal, changes: &mut ChangeSet) -> Outcome {
+impl Apply<'_> {
+    pub(super) fn tell_of_refusal(&mut self, refusal: &ClientRefusal) -> Outcome {
         let ClientRefusal { thing, version, address, agent, message, others } = refusal;
-        let Some(release_name) = self.release_named_by_version(thing, *version) else {
+        let Some(release_name) = self.catalog.release_named_by_version(thing, *version) else {
             return Code::NoNeedUpdate.into();
         };
         let release = ReleaseNews { release_name, version: *version, ..ReleaseNews::default() };
@@ -38,12 +37,12 @@ impl Catalog {
         let client = ClientNews { address: address.clone(), agent: agent.clone(), message, count };
         let news = News {
             event: HookEvent::ClientRefused,
-            time: ctx.time,
+            time: self.ctx.time,
             release: Some(release),
             client: Some(client),
             ..News::default()
         };
-        self.tell_of_thing(thing, news, changes);
+        self.tell_of_thing(thing, news);
         Outcome::default()
     }
 }

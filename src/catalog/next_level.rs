@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Catalog;
-use super::change::{ChangeSet, Outcome};
+use super::change::Outcome;
 use super::row::{Row, RowKey, Table};
+use crate::catalog::ctx::Apply;
 
 /// The single row of that level.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,10 +17,10 @@ impl Row for NextLevel {
     fn name(&self, _: &mut RowKey) {}
 }
 
-impl Catalog {
-    pub(super) fn put_next_level(&mut self, row: NextLevel, changes: &mut ChangeSet) -> Outcome {
-        changes.put(&row);
-        self.next_level = Some(row);
+impl Apply<'_> {
+    pub(super) fn put_next_level(&mut self, row: NextLevel) -> Outcome {
+        self.changes.put(&row);
+        self.catalog.next_level = Some(row);
         Outcome::default()
     }
 }

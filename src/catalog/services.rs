@@ -7,13 +7,13 @@ use imbl::OrdMap;
 use super::Catalog;
 use super::change::{Change, ChangeSet, Entity, Outcome};
 use super::command::Op;
-use super::ctx::Ctx;
+use super::ctx::Apply;
 use super::index::list_index::{Indexed, ListIndex, TextFilter};
 use super::index::names::{Names, in_place};
 use super::index::set_digest::SetDigest;
 use super::instances::{InstanceCounts, InstanceNeeds, Instances};
 use super::page::{ListKey, Listed, Page, Placed, cut_sorted, place_of};
-use super::resource::{Apply, Resource, newest_first, resource};
+use super::resource::{Resource, newest_first, resource};
 use super::row::{Row, RowKey, Table};
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::ReadScope;
@@ -273,24 +273,20 @@ impl Catalog {
             (services + 1, counts)
         })
     }
+}
 
+impl Apply<'_> {
     /// Creates the service if it does not exist, for a registration. Refuses the name of an alias.
-    pub(super) fn ensure_service(
-        &mut self,
-        ctx: &Ctx,
-        namespace: &str,
-        name: &str,
-        changes: &mut ChangeSet,
-    ) -> Result<(), Refusal> {
-        if self.services.get(namespace, name).is_some() {
+    pub(super) fn ensure_service(&mut self, namespace: &str, name: &str) -> Result<(), Refusal> {
+        if self.catalog.services.get(namespace, name).is_some() {
             return Ok(());
         }
-        if self.aliases.get(namespace, name).is_some() {
+        if self.catalog.aliases.get(namespace, name).is_some() {
             return Err(Code::NotAllowAliasCreateInstance.into());
         }
         let (namespace, name) = (Some(namespace.to_owned()), Some(name.to_owned()));
         let draft = ServiceDraft { namespace, name, ..ServiceDraft::default() };
-        Apply { catalog: self, ctx, changes }.write::<Service>(Op::Create, &draft);
+        self.write::<Service>(Op::Create, &draft);
         Ok(())
     }
 }

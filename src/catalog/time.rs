@@ -9,14 +9,14 @@
 //! A doubt ends when the members' clocks have agreed with the time for a while, if it is at most
 //! [`DOUBT_ENDS_BY_ITSELF_MS`]; when an administrator confirms the time; or when one sets it. Setting the time,
 //! possibly back, begins another epoch. Entries that were stamped before, and follow in the log, have the epoch known
-//! to their leader ([`Ctx::epoch`]) and do not move the time. [`Catalog::redate`] handles what is then dated in the
+//! to their leader ([`Ctx::epoch`]) and do not move the time. `redate` handles what is then dated in the
 //! future.
 
 use serde::{Deserialize, Serialize};
 
 use super::Catalog;
 use super::change::{ChangeSet, Outcome};
-use super::ctx::Ctx;
+use super::ctx::{Apply, Ctx};
 use super::row::{Row, RowKey, Table};
 use crate::model::code::{Code, Refusal};
 use crate::model::rollout::StagedRollout;
@@ -188,10 +188,12 @@ impl Catalog {
         }
         ctx.with_doubted(self.time.ahead_ms())
     }
+}
 
+impl Apply<'_> {
     /// Applies a change of the time. A change that was based on another doubt or epoch is ignored or refused.
-    pub(super) fn change_time(&mut self, ctx: &Ctx, change: TimeChange, changes: &mut ChangeSet) -> Outcome {
-        let doubted = self.time.doubt.map(|doubt| doubt.index);
+    pub(super) fn change_time(&mut self, change: TimeChange) -> Outcome {
+        let doubted = self.catalog.time.doubt.map(|doubt| doubt.index);
         let overtaken =
             || Refusal::new(Code::DataConflict, "the time has changed meanwhile: look at it, and try again");
         match change {
@@ -199,23 +201,23 @@ impl Catalog {
             TimeChange::Agree { doubt } if doubted != Some(doubt) => return Code::NoNeedUpdate.into(),
             TimeChange::Confirm { doubt } if doubted != Some(doubt) => return overtaken().into(),
             TimeChange::Agree { .. } | TimeChange::Confirm { .. } => {
-                self.time.doubt = None;
-                changes.put(&self.time);
+                self.catalog.time.doubt = None;
+                self.changes.put(&self.catalog.time);
             }
-            TimeChange::Set { epoch, .. } if epoch != self.time.epoch() => return overtaken().into(),
+            TimeChange::Set { epoch, .. } if epoch != self.catalog.time.epoch() => return overtaken().into(),
             TimeChange::Set { shift_ms, .. } => {
-                let set = Timestamp(ctx.time.0.saturating_add_signed(shift_ms));
+                let set = Timestamp(self.ctx.time.0.saturating_add_signed(shift_ms));
                 if shift_ms < 0 {
-                    let wrong_from = self.time.doubt.map_or(set.plus_ms(1), |doubt| doubt.from);
-                    self.redate(ctx, wrong_from, shift_ms.unsigned_abs(), changes);
+                    let wrong_from = self.catalog.time.doubt.map_or(set.plus_ms(1), |doubt| doubt.from);
+                    self.redate(wrong_from, shift_ms.unsigned_abs());
                 }
-                self.time = ClusterTime {
-                    epoch: u64::from(self.time.epoch().wrapping_add(1)),
-                    shift_ms: self.time.shift_ms.saturating_add(shift_ms),
+                self.catalog.time = ClusterTime {
+                    epoch: u64::from(self.catalog.time.epoch().wrapping_add(1)),
+                    shift_ms: self.catalog.time.shift_ms.saturating_add(shift_ms),
                     doubt: None,
                 };
-                changes.put(&self.time);
-                self.requests.date_newest(ctx, set, changes);
+                self.changes.put(&self.catalog.time);
+                self.catalog.requests.date_newest(self.ctx, set, self.changes);
             }
         }
         Outcome::default()
@@ -223,13 +225,13 @@ impl Catalog {
 
     /// Corrects the dates of what was dated too late by `back_ms`, if its date has an effect: logins and service tokens
     /// with their ends, accounts, and steps of rollouts. Dates that are only displayed are not changed.
-    fn redate(&mut self, ctx: &Ctx, wrong_from: Timestamp, back_ms: u64, changes: &mut ChangeSet) {
+    fn redate(&mut self, wrong_from: Timestamp, back_ms: u64) {
         let earlier = |time: Timestamp| Timestamp(time.0.saturating_sub(back_ms));
-        self.access.redate(wrong_from, earlier, changes);
+        self.catalog.access.redate(wrong_from, earlier, self.changes);
         let moved = |rollout: &StagedRollout| {
             let is_wrong = rollout.since >= wrong_from;
             is_wrong.then(|| StagedRollout { since: earlier(rollout.since), ..rollout.clone() })
         };
-        self.redate_rollouts(ctx, moved, changes);
+        self.redate_rollouts(moved);
     }
 }

@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 use super::Catalog;
 use super::change::{Change, ChangeSet, Entity, Outcome, admits_one_more};
 use super::command::Op;
-use super::ctx::Ctx;
+use super::ctx::{Apply, Ctx};
 use super::page::{ListKey, Listed, Page, Placed, cut_sorted, place_of};
-use super::resource::{Apply, Resource, newest_first, resource};
+use super::resource::{Resource, newest_first, resource};
 use super::row::{Row, RowKey, Table};
 use super::webhook_queue::HookQueue;
 use crate::model::code::{Code, Refusal};
@@ -344,28 +344,28 @@ impl Resource for Webhook {
     }
 }
 
-impl Catalog {
-    pub(super) fn note_told(&mut self, ctx: &Ctx, told: &WebhookTold, changes: &mut ChangeSet) -> Outcome {
-        self.webhooks.record_deliveries(ctx, told, changes)
+impl Apply<'_> {
+    pub(super) fn note_told(&mut self, told: &WebhookTold) -> Outcome {
+        self.catalog.webhooks.record_deliveries(self.ctx, told, self.changes)
     }
 
     /// Adds a health change of an instance, queued at the end of the entry.
-    pub(super) fn tell_of_health(&self, instance: &Arc<Instance>, changes: &mut ChangeSet) {
-        if self.webhooks.is_listening() {
-            changes.tell_of_health(instance.clone());
+    pub(super) fn tell_of_health(&mut self, instance: &Arc<Instance>) {
+        if self.catalog.webhooks.is_listening() {
+            self.changes.tell_of_health(instance.clone());
         }
     }
 
     /// Queues the events of the entry for the subscribed webhooks; the health changes of one service make a single
     /// event.
-    pub(super) fn tell_webhooks(&mut self, ctx: &Ctx, changes: &mut ChangeSet) {
-        let (mut news, changed) = changes.take_news();
+    pub(super) fn tell_webhooks(&mut self) {
+        let (mut news, changed) = self.changes.take_news();
         let mut by_service: BTreeMap<(&str, &str), Vec<&Instance>> = BTreeMap::new();
         for instance in &changed {
             by_service.entry((&instance.namespace, &instance.service)).or_default().push(instance);
         }
         news.extend(by_service.into_iter().map(|((namespace, service), changed)| {
-            let counts = self.instances.of_service(namespace, service);
+            let counts = self.catalog.instances.of_service(namespace, service);
             let named = changed.iter().take(limits::WEBHOOK_INSTANCES_MAX);
             let health = HealthNews {
                 total: counts.total as u64,
@@ -375,7 +375,7 @@ impl Catalog {
             };
             News {
                 event: HookEvent::Health,
-                time: ctx.time,
+                time: self.ctx.time,
                 kind: "service".into(),
                 namespace: namespace.to_owned(),
                 name: service.to_owned(),
@@ -384,7 +384,7 @@ impl Catalog {
             }
         }));
         if !news.is_empty() {
-            self.webhooks.enqueue(ctx, news, changes);
+            self.catalog.webhooks.enqueue(self.ctx, news, self.changes);
         }
     }
 }

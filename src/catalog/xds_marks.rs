@@ -6,9 +6,8 @@ use std::sync::Arc;
 use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
-use super::Catalog;
 use super::change::{ChangeSet, Outcome};
-use super::ctx::Ctx;
+use super::ctx::Apply;
 use super::row::{Row, RowKey, Table};
 use crate::model::code::Code;
 use crate::model::time::Timestamp;
@@ -57,18 +56,18 @@ impl XdsMarks {
     }
 }
 
-impl Catalog {
+impl Apply<'_> {
     /// Marks an existing namespace for the day of the entry.
-    pub(super) fn mark_xds(&mut self, ctx: &Ctx, namespace: &str, changes: &mut ChangeSet) -> Outcome {
-        if self.namespaces.get(namespace).is_none() {
+    pub(super) fn mark_xds(&mut self, namespace: &str) -> Outcome {
+        if self.catalog.namespaces.get(namespace).is_none() {
             return Code::NotFoundResource.into();
         }
-        if self.xds_marks.has_today(namespace, ctx.time) {
+        if self.catalog.xds_marks.has_today(namespace, self.ctx.time) {
             return Code::NoNeedUpdate.into();
         }
-        let mark = XdsMark { namespace: namespace.to_owned(), day: ctx.time.day() };
-        changes.put(&mark);
-        self.xds_marks.load(mark);
+        let mark = XdsMark { namespace: namespace.to_owned(), day: self.ctx.time.day() };
+        self.changes.put(&mark);
+        self.catalog.xds_marks.load(mark);
         Outcome::default()
     }
 }

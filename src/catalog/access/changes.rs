@@ -8,54 +8,50 @@ use std::sync::Arc;
 use super::Access;
 use crate::catalog::Catalog;
 use crate::catalog::authorization::Principal;
-use crate::catalog::change::{ChangeSet, Entity, Outcome, admits_one_more, too_many};
+use crate::catalog::change::{Entity, Outcome, admits_one_more, too_many};
 use crate::catalog::command::Op;
-use crate::catalog::ctx::Ctx;
-use crate::catalog::resource::{Apply, Resource, resource};
+use crate::catalog::ctx::Apply;
+use crate::catalog::resource::{Resource, resource};
 use crate::model::access::{PasswordHash, Token, TokenHash, User, UserDraft, Whence};
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::Verb;
 use crate::model::service_token::{ServiceToken, ServiceTokenChange, ServiceTokenDraft, ends};
 use crate::model::{is_stale, limits};
 
-impl Catalog {
+impl Apply<'_> {
     /// Sets a new password; with `replaces`, only if that is the present hash.
     pub(in crate::catalog) fn change_password(
         &mut self,
-        ctx: &Ctx,
         name: &str,
         password_hash: PasswordHash,
         replaces: Option<&PasswordHash>,
-        changes: &mut ChangeSet,
     ) -> Outcome {
-        let Some(old) = self.access.user_named(name) else { return Code::NotFoundResource.into() };
+        let Some(old) = self.catalog.access.user_named(name) else { return Code::NotFoundResource.into() };
         if replaces.is_some_and(|replaced| *replaced != old.password_hash) {
             return Refusal::new(Code::DataConflict, "the password was changed meanwhile").into();
         }
         let draft = UserDraft { password_hash: Some(password_hash), ..UserDraft::default() };
-        Apply { catalog: self, ctx, changes }.update(&old, &draft)
+        self.update(&old, &draft)
     }
 
     pub(in crate::catalog) fn write_service_token(
         &mut self,
-        ctx: &Ctx,
         principal: &Principal,
         op: Op,
         draft: ServiceTokenDraft,
-        changes: &mut ChangeSet,
     ) -> Outcome {
-        match (op, self.access.service_token(&draft.name).cloned()) {
+        match (op, self.catalog.access.service_token(&draft.name).cloned()) {
             (Op::Delete, Some(token)) if is_stale(&draft.revision, &token.revision) => {
                 Outcome::stale(Entity::ServiceToken(token))
             }
             (Op::Delete, Some(token)) => {
-                self.access.remove_service_token(&token, changes);
+                self.catalog.access.remove_service_token(&token, self.changes);
                 Outcome::done(Entity::ServiceToken(token))
             }
             (Op::Delete, None) => Outcome::default(),
             (Op::Update, _) => Code::BadRequest.into(),
             (Op::Create, Some(token)) => Outcome::existed(Entity::ServiceToken(token)),
-            (Op::Create, None) if self.access.service_token_count() >= limits::ACCOUNTS_MAX => {
+            (Op::Create, None) if self.catalog.access.service_token_count() >= limits::ACCOUNTS_MAX => {
                 too_many("service tokens", limits::ACCOUNTS_MAX).into()
             }
             (Op::Create, None) => {
@@ -65,50 +61,45 @@ impl Catalog {
                     hash,
                     grants,
                     networks,
-                    ctime: ctx.time,
-                    by: ctx.by.clone(),
+                    ctime: self.ctx.time,
+                    by: self.ctx.by.clone(),
                     person: principal.person().to_owned(),
-                    expires: ends(ctx.time, expires_in_s),
+                    expires: ends(self.ctx.time, expires_in_s),
                     comment,
                     disabled,
                     previous: None,
                     modified: None,
-                    revision: ctx.draw_id(),
+                    revision: self.ctx.draw_id(),
                 };
-                Outcome::done(Entity::ServiceToken(self.access.put_service_token(token, changes)))
+                Outcome::done(Entity::ServiceToken(self.catalog.access.put_service_token(token, self.changes)))
             }
         }
     }
 
     pub(in crate::catalog) fn change_service_token(
         &mut self,
-        ctx: &Ctx,
         principal: &Principal,
         change: &ServiceTokenChange,
-        changes: &mut ChangeSet,
     ) -> Outcome {
-        let Some(old) = self.access.service_token(&change.name).cloned() else { return Code::NotFoundResource.into() };
+        let Some(old) = self.catalog.access.service_token(&change.name).cloned() else {
+            return Code::NotFoundResource.into();
+        };
         if is_stale(&change.revision, &old.revision) {
             return Outcome::stale(Entity::ServiceToken(old));
         }
         let mut token = ServiceToken::clone(&old);
-        change.lay_over(&mut token, ctx.time, principal.person());
+        change.lay_over(&mut token, self.ctx.time, principal.person());
         if token == *old {
             return Outcome::unchanged(Entity::ServiceToken(old));
         }
-        token.modified = Some(ctx.stamp());
-        token.revision = ctx.draw_id();
-        Outcome::done(Entity::ServiceToken(self.access.put_service_token(token, changes)))
+        token.modified = Some(self.ctx.stamp());
+        token.revision = self.ctx.draw_id();
+        Outcome::done(Entity::ServiceToken(self.catalog.access.put_service_token(token, self.changes)))
     }
 
     /// Ends a login by its id: one's own, or any with manage on everything.
-    pub(in crate::catalog) fn end_session(
-        &mut self,
-        principal: &Principal,
-        id: &str,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
-        let Some((token, user)) = self.access.session(id) else { return Outcome::default() };
+    pub(in crate::catalog) fn end_session(&mut self, principal: &Principal, id: &str) -> Outcome {
+        let Some((token, user)) = self.catalog.access.session(id) else { return Outcome::default() };
         let may = match principal {
             Principal::Cluster => true,
             Principal::Holder(holder) => holder.name == user.name || holder.grants.may_everywhere(Verb::Manage),
@@ -117,7 +108,7 @@ impl Catalog {
         if !may {
             return Refusal::new(Code::NotAllowedAccess, "the session of somebody else: this needs manage").into();
         }
-        self.access.retire(vec![token], changes);
+        self.catalog.access.retire(vec![token], self.changes);
         Outcome::default()
     }
 }
@@ -185,32 +176,34 @@ impl Access {
     fn is_last_administrator(&self, user: &User) -> bool {
         user.is_administrator() && self.users.values().all(|other| other.id == user.id || !other.is_administrator())
     }
+}
 
+impl Apply<'_> {
     /// Stores the token of a login. Removes tokens that have ended, and the oldest beyond the limit per user. With
     /// `password`, refuses if that is no longer the user's: the node that checked it may have been outdated.
     pub(in crate::catalog) fn sign_in(
         &mut self,
-        ctx: &Ctx,
         hash: TokenHash,
         user_id: String,
         password: &PasswordHash,
         from: Whence,
-        changes: &mut ChangeSet,
     ) -> Outcome {
-        let Some(user) = self.users.get(&user_id) else { return Code::NotAllowedAccess.into() };
+        let Apply { catalog: Catalog { access, .. }, ctx, changes } = self;
+        let Some(user) = access.users.get(&user_id) else { return Code::NotAllowedAccess.into() };
         if user.disabled || !(password.is_empty() || *password == user.password_hash) {
             return Code::NotAllowedAccess.into();
         }
         let token =
             Token { hash, user_id, ctime: ctx.time, expires: ctx.time.plus_ms(limits::TOKEN_LIFETIME_MS), from };
-        self.retire(self.tokens.ended(ctx.sure()), changes);
-        self.retire(self.tokens.older_of_user(&token.user_id, limits::TOKENS_PER_USER_MAX - 1), changes);
-        self.put_token(token, changes);
+        access.retire(access.tokens.ended(ctx.sure()), changes);
+        access.retire(access.tokens.older_of_user(&token.user_id, limits::TOKENS_PER_USER_MAX - 1), changes);
+        access.put_token(token, changes);
         Outcome::default()
     }
 
-    pub(in crate::catalog) fn sign_out(&mut self, hash: &TokenHash, changes: &mut ChangeSet) -> Outcome {
-        self.retire(self.tokens.get(hash).cloned().into_iter().collect(), changes);
+    pub(in crate::catalog) fn sign_out(&mut self, hash: &TokenHash) -> Outcome {
+        let access = &mut self.catalog.access;
+        access.retire(access.tokens.get(hash).cloned().into_iter().collect(), self.changes);
         Outcome::default()
     }
 }

@@ -4,11 +4,10 @@
 use std::sync::Arc;
 
 use super::authorization::{AuthCheck, judge, missing};
-use super::change::{ChangeSet, Outcome};
+use super::change::Outcome;
 use super::command::Op;
-use super::ctx::Ctx;
+use super::ctx::Apply;
 use super::releases::Releasable;
-use super::resource::Apply;
 use super::scope::{AuthTarget, ResourceScope};
 use crate::catalog::Catalog;
 use crate::catalog::authorization::Principal;
@@ -117,33 +116,25 @@ impl Catalog {
             }
         })
     }
+}
 
+impl Apply<'_> {
     /// Carries out an action. With a snapshot, it releases the snapshot instead of the present draft.
-    pub(in crate::catalog) fn carry_out(
-        &mut self,
-        ctx: &Ctx,
-        act: GatedAction,
-        snapshot: Option<Snapshot>,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
+    pub(in crate::catalog) fn carry_out(&mut self, act: GatedAction, snapshot: Option<Snapshot>) -> Outcome {
         match (act, snapshot) {
             (GatedAction::PublishRule(family, draft), Some(Snapshot::Rule(rule))) => {
-                self.publish_rule_copy(ctx, rule, family, &draft, changes)
+                self.publish_rule_copy(rule, family, &draft)
             }
             (GatedAction::PublishFile(draft), Some(Snapshot::File(copy))) => {
-                self.publish_config_copy(ctx, (copy.file, copy.md5), &draft, changes)
+                self.publish_config_copy((copy.file, copy.md5), &draft)
             }
-            (GatedAction::PublishRule(family, draft), _) => self.publish_rule(ctx, family, &draft, changes),
-            (GatedAction::PublishFile(draft), _) => self.publish_config(ctx, &draft, changes),
-            (GatedAction::WriteAndPublishFile(publish), _) => self.create_and_publish_config(ctx, &publish, changes),
-            (GatedAction::RuleRelease(family, op, draft), _) => self.change_release(ctx, family, op, &draft, changes),
-            (GatedAction::FileRelease(op, draft), _) => self.change_config_release(ctx, op, &draft, changes),
-            (GatedAction::DeleteRule(draft), _) => {
-                Apply { catalog: self, ctx, changes }.write::<Rule>(Op::Delete, &draft)
-            }
-            (GatedAction::DeleteFile(draft), _) => {
-                Apply { catalog: self, ctx, changes }.write::<ConfigFile>(Op::Delete, &draft)
-            }
+            (GatedAction::PublishRule(family, draft), _) => self.publish_rule(family, &draft),
+            (GatedAction::PublishFile(draft), _) => self.publish_config(&draft),
+            (GatedAction::WriteAndPublishFile(publish), _) => self.create_and_publish_config(&publish),
+            (GatedAction::RuleRelease(family, op, draft), _) => self.change_release(family, op, &draft),
+            (GatedAction::FileRelease(op, draft), _) => self.change_config_release(op, &draft),
+            (GatedAction::DeleteRule(draft), _) => self.write::<Rule>(Op::Delete, &draft),
+            (GatedAction::DeleteFile(draft), _) => self.write::<ConfigFile>(Op::Delete, &draft),
         }
     }
 }

@@ -7,11 +7,11 @@
 
 use super::change::{Entity, Outcome};
 use super::command::{Credential, Op};
-use super::ctx::Ctx;
+use super::ctx::{Apply, Ctx};
 pub use super::scope::SEEING;
 use super::scope::{AuthTarget, ResourceScope, refused_at};
+use crate::catalog::Catalog;
 use crate::catalog::access::Holder;
-use crate::catalog::{Catalog, ChangeSet};
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::{Grants, ReadScope, Verb};
 use crate::model::release::{ReleaseOp, ReleaseState, Transition, transition};
@@ -107,47 +107,6 @@ impl Catalog {
         drafts
     }
 
-    /// Applies each item that the principal is permitted to apply at the item's target.
-    pub(super) fn each_judged<T>(
-        &mut self,
-        check: &AuthCheck<'_>,
-        items: Vec<T>,
-        changes: &mut ChangeSet,
-        target_of: impl Fn(&Catalog, &T) -> AuthTarget,
-        mut apply: impl FnMut(&mut Catalog, T, &mut ChangeSet) -> Outcome,
-    ) -> Vec<Outcome> {
-        let mut outcomes = Vec::with_capacity(items.len());
-        for item in items {
-            if let Principal::Cluster = check.principal {
-                outcomes.push(apply(self, item, changes));
-                continue;
-            }
-            let (target, edits) = (target_of(self, &item), changes.edit_count());
-            let outcome = match check.principal {
-                Principal::Cluster | Principal::Stranger => Code::NotAllowedAccess.into(),
-                Principal::Gone => Code::TokenNotExisted.into(),
-                Principal::Holder(holder) => match judge(&holder.grants, check, &target) {
-                    Some(refused) => refused,
-                    None => match self.refuse_dots(&target) {
-                        Some(refused) => refused.into(),
-                        None => {
-                            let outcome = apply(self, item, changes);
-                            self.redact(outcome, &holder.grants)
-                        }
-                    },
-                },
-            };
-            // Deleting a thing that does not exist is a success, but nothing to record.
-            let is_nothing =
-                check.missing.code.is_success() && outcome.code.is_success() && changes.edit_count() == edits;
-            if !is_nothing {
-                changes.did(target, &outcome);
-            }
-            outcomes.push(outcome);
-        }
-        outcomes
-    }
-
     /// Removes from an outcome what its caller may not see, such as the thing that already has the name.
     fn redact(&self, outcome: Outcome, grants: &Grants) -> Outcome {
         let is_seen = match &outcome.entity {
@@ -184,6 +143,48 @@ impl Catalog {
             // A blocked caller learns what blocks the action.
             Entity::PolicyBlock(_) | Entity::Broken(_) => None,
         }
+    }
+}
+
+impl Apply<'_> {
+    /// Applies each item that the principal is permitted to apply at the item's target.
+    pub(super) fn each_judged<T>(
+        &mut self,
+        check: &AuthCheck<'_>,
+        items: Vec<T>,
+        target_of: impl Fn(&Catalog, &T) -> AuthTarget,
+        mut apply: impl FnMut(&mut Apply<'_>, T) -> Outcome,
+    ) -> Vec<Outcome> {
+        let mut outcomes = Vec::with_capacity(items.len());
+        for item in items {
+            if let Principal::Cluster = check.principal {
+                outcomes.push(apply(self, item));
+                continue;
+            }
+            let (target, edits) = (target_of(self.catalog, &item), self.changes.edit_count());
+            let outcome = match check.principal {
+                Principal::Cluster | Principal::Stranger => Code::NotAllowedAccess.into(),
+                Principal::Gone => Code::TokenNotExisted.into(),
+                Principal::Holder(holder) => match judge(&holder.grants, check, &target) {
+                    Some(refused) => refused,
+                    None => match self.catalog.refuse_dots(&target) {
+                        Some(refused) => refused.into(),
+                        None => {
+                            let outcome = apply(self, item);
+                            self.catalog.redact(outcome, &holder.grants)
+                        }
+                    },
+                },
+            };
+            // Deleting a thing that does not exist is a success, but nothing to record.
+            let is_nothing =
+                check.missing.code.is_success() && outcome.code.is_success() && self.changes.edit_count() == edits;
+            if !is_nothing {
+                self.changes.did(target, &outcome);
+            }
+            outcomes.push(outcome);
+        }
+        outcomes
     }
 }
 

@@ -6,6 +6,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::change::ChangeSet;
+use crate::catalog::Catalog;
 use crate::model::config_file::Stamp;
 use crate::model::time::{Present, Timestamp};
 
@@ -22,6 +24,20 @@ impl fmt::Debug for RequestId {
 
 /// Numbers and ids reserved for each entry; a batch of 100 items draws fewer.
 pub(in crate::catalog) const NUMBERS_PER_ENTRY: u64 = 1024;
+
+/// Context of one apply: the state, the entry that changes it, and the changes so far.
+pub(in crate::catalog) struct Apply<'a> {
+    pub(in crate::catalog) catalog: &'a mut Catalog,
+    pub(in crate::catalog) ctx: &'a Ctx,
+    pub(in crate::catalog) changes: &'a mut ChangeSet,
+}
+
+impl Apply<'_> {
+    /// Returns the same apply in another context.
+    pub(in crate::catalog) fn under<'b>(&'b mut self, ctx: &'b Ctx) -> Apply<'b> {
+        Apply { catalog: self.catalog, ctx, changes: self.changes }
+    }
+}
 
 /// Index and stamps of the entry being applied.
 #[derive(Clone, Debug)]

@@ -3,21 +3,14 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::change::{ChangeSet, Entity, Outcome};
+use super::change::{Entity, Outcome};
 use super::command::Op;
-use super::ctx::Ctx;
+use super::ctx::{Apply, Ctx};
 use crate::catalog::Catalog;
 use crate::catalog::page::{ListKey, Placed};
 use crate::model::code::Code;
 use crate::model::is_stale;
 use crate::model::time::Timestamp;
-
-/// Context of one apply: the state, the entry that changes it, and the changes so far.
-pub(in crate::catalog) struct Apply<'a> {
-    pub(in crate::catalog) catalog: &'a mut Catalog,
-    pub(in crate::catalog) ctx: &'a Ctx,
-    pub(in crate::catalog) changes: &'a mut ChangeSet,
-}
 
 /// Kind of resource that drafts create, update and delete. A step that fails returns the outcome of the item.
 pub(in crate::catalog) trait Resource: Placed + Clone + PartialEq {

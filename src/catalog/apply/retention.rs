@@ -7,8 +7,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::change::{ChangeSet, Outcome};
+use super::change::Outcome;
 use crate::catalog::Catalog;
+use crate::catalog::ctx::Apply;
 use crate::model::config_file::ConfigKey;
 use crate::model::limits;
 use crate::model::rule::Family;
@@ -50,55 +51,57 @@ impl Catalog {
         });
         Overfull { files, rules: rules.take(limits::PRUNED_THINGS_MAX).collect() }
     }
+}
 
+impl Apply<'_> {
     /// Prunes a file after one of its releases may have become inactive.
-    pub(super) fn retain_config_releases(&mut self, key: &ConfigKey, changes: &mut ChangeSet) {
-        self.prune_file(key, PER_CHANGE_MAX, changes);
+    pub(super) fn retain_config_releases(&mut self, key: &ConfigKey) {
+        self.prune_file(key, PER_CHANGE_MAX);
     }
 
     /// Prunes a rule after one of its releases may have become inactive.
-    pub(super) fn retain_rule_releases(&mut self, family: Family, rule_id: &str, changes: &mut ChangeSet) {
-        self.prune_rule(family, rule_id, PER_CHANGE_MAX, changes);
+    pub(super) fn retain_rule_releases(&mut self, family: Family, rule_id: &str) {
+        self.prune_rule(family, rule_id, PER_CHANGE_MAX);
     }
 
     /// Prunes the named things. They may have changed since; only their present surplus is removed.
-    pub(super) fn prune(&mut self, overfull: &Overfull, changes: &mut ChangeSet) -> Outcome {
+    pub(super) fn prune(&mut self, overfull: &Overfull) -> Outcome {
         let mut left = limits::PRUNED_RELEASES_MAX;
         for key in &overfull.files {
-            left -= self.prune_file(key, left, changes);
+            left -= self.prune_file(key, left);
         }
         for (family, rule_id) in &overfull.rules {
-            left -= self.prune_rule(*family, rule_id, left, changes);
+            left -= self.prune_rule(*family, rule_id, left);
         }
         Outcome::default()
     }
 
     /// Removes surplus releases, the oldest first, and returns their number.
-    fn prune_file(&mut self, key: &ConfigKey, at_most: usize, changes: &mut ChangeSet) -> usize {
-        let (kept, mut removed, mut through) = (self.releases_kept(), 0, 0);
+    fn prune_file(&mut self, key: &ConfigKey, at_most: usize) -> usize {
+        let (kept, mut removed, mut through) = (self.catalog.releases_kept(), 0, 0);
         while removed < at_most
-            && let Some(oldest) = self.configs.surplus(key, kept).cloned()
+            && let Some(oldest) = self.catalog.configs.surplus(key, kept).cloned()
         {
-            self.configs.remove_release(&oldest, changes);
+            self.catalog.configs.remove_release(&oldest, self.changes);
             (removed, through) = (removed + 1, oldest.version);
         }
         if removed > 0 {
-            self.configs.removed_through(key, through, changes);
+            self.catalog.configs.removed_through(key, through, self.changes);
         }
         removed
     }
 
-    fn prune_rule(&mut self, family: Family, rule_id: &str, at_most: usize, changes: &mut ChangeSet) -> usize {
-        let (kept, mut removed, mut through) = (self.releases_kept(), 0, 0);
-        let book = self.rules.of_mut(family);
+    fn prune_rule(&mut self, family: Family, rule_id: &str, at_most: usize) -> usize {
+        let (kept, mut removed, mut through) = (self.catalog.releases_kept(), 0, 0);
+        let book = self.catalog.rules.of_mut(family);
         while removed < at_most
             && let Some(oldest) = book.surplus(rule_id, kept).cloned()
         {
-            book.remove_release(&oldest, changes);
+            book.remove_release(&oldest, self.changes);
             (removed, through) = (removed + 1, oldest.version);
         }
         if removed > 0 {
-            book.removed_through(rule_id, through, changes);
+            book.removed_through(rule_id, through, self.changes);
         }
         removed
     }

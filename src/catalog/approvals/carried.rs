@@ -7,7 +7,7 @@ use super::decisions::{FailedAction, Resolution, STALE, no_such_request};
 use crate::catalog::Catalog;
 use crate::catalog::access::{AccountAt, Holder};
 use crate::catalog::change::{ChangeSet, Outcome};
-use crate::catalog::ctx::{Ctx, RequestId};
+use crate::catalog::ctx::{Apply, Ctx, RequestId};
 use crate::model::approval::{ApprovalRequest, Payload, RequestState, Snapshot};
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::Verb;
@@ -15,32 +15,6 @@ use crate::model::time::Timestamp;
 use crate::model::wire::Words;
 
 impl Catalog {
-    /// Carries out all actions of a set, or none of them.
-    pub(super) fn run_set(
-        &mut self,
-        ctx: &Ctx,
-        set: Vec<ApprovalRequest>,
-        id: &str,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
-        let stale = set.iter().find(|one| self.is_stale(one));
-        let unable = match stale.map(|one| FailedAction { id: one.id.clone(), why: STALE.to_owned() }) {
-            Some(undone) => Some((RequestState::Stale, undone)),
-            None if set.len() == 1 => None,
-            None => self.with_acts_of(ctx, &set).err().map(|undone| (RequestState::Failed, undone)),
-        };
-        if let Some((state, FailedAction { id: cause, why })) = unable {
-            let set = set.into_iter().map(Arc::new).collect();
-            let end = Resolution { state, refused_by: "", reason: &why, cause: Some(&cause) };
-            self.close_set(ctx, set, id, end, changes);
-            return self.outcome_of_run(id);
-        }
-        for request in set {
-            self.run_request(ctx, request, changes);
-        }
-        self.outcome_of_run(id)
-    }
-
     /// Returns the closed request. An approval or run that did not carry it out is not a success.
     fn outcome_of_run(&self, id: &str) -> Outcome {
         match self.approvals.get(id) {
@@ -87,47 +61,12 @@ impl Catalog {
     fn with_acts_of(&self, ctx: &Ctx, set: &[ApprovalRequest]) -> Result<Catalog, FailedAction> {
         let (mut view, ctx, mut unkept) = (self.view(), ctx.apart(), ChangeSet::default());
         for request in set {
-            let outcome = view.carry_out_request(&ctx, request, &mut unkept);
+            let outcome = Apply { catalog: &mut view, ctx: &ctx, changes: &mut unkept }.carry_out_request(request);
             if !outcome.code.is_success() {
                 return Err(FailedAction { id: request.id.clone(), why: outcome.info() });
             }
         }
         Ok(view)
-    }
-
-    /// Carries out a request by the present rights of its requester.
-    fn carry_out_request(&mut self, ctx: &Ctx, request: &ApprovalRequest, changes: &mut ChangeSet) -> Outcome {
-        let Some(payload) = request.payload.as_deref() else { return no_such_request() };
-        let target = self.target_of_request(request, payload);
-        let requester = &request.created.by;
-        let requesting = AccountAt { person: &request.person, ..AccountAt::from(&request.created) };
-        let refused = match self.access.grants_of(requesting, ctx.sure()) {
-            Some(grants) => self.refuse_payload(&grants, payload, &target),
-            None => Some(refused("its requester may not any more")),
-        };
-        let outcome = match refused {
-            Some(refused) => refused,
-            None => {
-                let (acting, Payload { act, snapshot, .. }) = (ctx.approved(requester), payload.clone());
-                let outcome = self.carry_out(&acting, act, snapshot, changes);
-                ctx.draw_after(&acting);
-                outcome
-            }
-        };
-        changes.did(target, &outcome);
-        outcome
-    }
-
-    fn run_request(&mut self, ctx: &Ctx, mut request: ApprovalRequest, changes: &mut ChangeSet) {
-        let outcome = self.carry_out_request(ctx, &request, changes);
-        request.modified = ctx.stamp();
-        if outcome.code.is_success() {
-            request.state = RequestState::Done;
-        } else {
-            request.state = RequestState::Failed;
-            request.reason = outcome.info();
-        }
-        self.close_request(request, changes);
     }
 
     /// Reports whether the holder may carry out the requested action.
@@ -137,5 +76,62 @@ impl Catalog {
         };
         let target = self.target_of_request(request, payload);
         self.refuse_payload(&holder.grants, payload, &target).is_none()
+    }
+}
+
+impl Apply<'_> {
+    /// Carries out all actions of a set, or none of them.
+    pub(super) fn run_set(&mut self, set: Vec<ApprovalRequest>, id: &str) -> Outcome {
+        let stale = set.iter().find(|one| self.catalog.is_stale(one));
+        let unable = match stale.map(|one| FailedAction { id: one.id.clone(), why: STALE.to_owned() }) {
+            Some(undone) => Some((RequestState::Stale, undone)),
+            None if set.len() == 1 => None,
+            None => self.catalog.with_acts_of(self.ctx, &set).err().map(|undone| (RequestState::Failed, undone)),
+        };
+        if let Some((state, FailedAction { id: cause, why })) = unable {
+            let set = set.into_iter().map(Arc::new).collect();
+            let end = Resolution { state, refused_by: "", reason: &why, cause: Some(&cause) };
+            self.close_set(set, id, end);
+            return self.catalog.outcome_of_run(id);
+        }
+        for request in set {
+            self.run_request(request);
+        }
+        self.catalog.outcome_of_run(id)
+    }
+
+    /// Carries out a request by the present rights of its requester.
+    fn carry_out_request(&mut self, request: &ApprovalRequest) -> Outcome {
+        let Some(payload) = request.payload.as_deref() else { return no_such_request() };
+        let target = self.catalog.target_of_request(request, payload);
+        let requester = &request.created.by;
+        let requesting = AccountAt { person: &request.person, ..AccountAt::from(&request.created) };
+        let refused = match self.catalog.access.grants_of(requesting, self.ctx.sure()) {
+            Some(grants) => self.catalog.refuse_payload(&grants, payload, &target),
+            None => Some(refused("its requester may not any more")),
+        };
+        let outcome = match refused {
+            Some(refused) => refused,
+            None => {
+                let (acting, Payload { act, snapshot, .. }) = (self.ctx.approved(requester), payload.clone());
+                let outcome = self.under(&acting).carry_out(act, snapshot);
+                self.ctx.draw_after(&acting);
+                outcome
+            }
+        };
+        self.changes.did(target, &outcome);
+        outcome
+    }
+
+    fn run_request(&mut self, mut request: ApprovalRequest) {
+        let outcome = self.carry_out_request(&request);
+        request.modified = self.ctx.stamp();
+        if outcome.code.is_success() {
+            request.state = RequestState::Done;
+        } else {
+            request.state = RequestState::Failed;
+            request.reason = outcome.info();
+        }
+        self.close_request(request);
     }
 }

@@ -11,7 +11,7 @@ use crate::catalog::access::Holder;
 use crate::catalog::authorization::Principal;
 use crate::catalog::change::{ChangeSet, Entity, Outcome, PolicyBlock, too_many};
 use crate::catalog::configs::md5_of;
-use crate::catalog::ctx::Ctx;
+use crate::catalog::ctx::Apply;
 use crate::catalog::policies::{Requirements, Subject};
 use crate::model::approval::{
     ApprovalOptions, ApprovalRequest, FileCopy, GatedAction, Payload, RequestState, Snapshot,
@@ -26,41 +26,6 @@ use crate::model::rollout::RolloutAction;
 use crate::model::webhook::HookEvent;
 
 impl Catalog {
-    /// Carries out an action, or stores a request for it, as the policies in force require.
-    pub(in crate::catalog) fn do_act(
-        &mut self,
-        ctx: &Ctx,
-        principal: &Principal,
-        act: GatedAction,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
-        let Principal::Holder(holder) = principal else { return self.carry_out(ctx, act, None, changes) };
-        if self.policies.is_empty() {
-            return self.carry_out(ctx, act, None, changes);
-        }
-        let Some((gate, subject)) = self.gate_of(&act) else { return self.carry_out(ctx, act, None, changes) };
-        let demands = self.policies.demands(Catalog::gates_of(&act, gate), &subject, ctx.present());
-        if demands == Requirements::default() {
-            return self.carry_out(ctx, act, None, changes);
-        }
-        let ApprovalOptions { request, emergency, .. } = act.approval_options();
-        if let Some(reason) = emergency {
-            let reason = reason.to_owned();
-            return self.do_in_emergency(ctx, holder, act, (&subject, &demands, &reason), changes);
-        }
-        let is_asked_for = request.is_some() && demands.approvals > 0;
-        if let Some(refused) = refused_in_freeze(&demands).filter(|_| !is_asked_for) {
-            return refused;
-        }
-        match request {
-            Some(comment) => {
-                let comment = comment.to_owned();
-                self.ask_for(ctx, holder, act, (gate, &subject, comment), changes)
-            }
-            None => refused_without_approval(&demands),
-        }
-    }
-
     /// Returns the gate and subject of an action; `None` if no policy applies. Policies apply neither to the deletion
     /// of a thing without releases in force, nor to actions on nothing.
     fn gate_of(&self, act: &GatedAction) -> Option<(Gate, Subject)> {
@@ -93,14 +58,43 @@ impl Catalog {
             _ => None,
         }
     }
+}
+
+impl Apply<'_> {
+    /// Carries out an action, or stores a request for it, as the policies in force require.
+    pub(in crate::catalog) fn do_act(&mut self, principal: &Principal, act: GatedAction) -> Outcome {
+        let Principal::Holder(holder) = principal else { return self.carry_out(act, None) };
+        if self.catalog.policies.is_empty() {
+            return self.carry_out(act, None);
+        }
+        let Some((gate, subject)) = self.catalog.gate_of(&act) else { return self.carry_out(act, None) };
+        let demands = self.catalog.policies.demands(Catalog::gates_of(&act, gate), &subject, self.ctx.present());
+        if demands == Requirements::default() {
+            return self.carry_out(act, None);
+        }
+        let ApprovalOptions { request, emergency, .. } = act.approval_options();
+        if let Some(reason) = emergency {
+            let reason = reason.to_owned();
+            return self.do_in_emergency(holder, act, (&subject, &demands, &reason));
+        }
+        let is_asked_for = request.is_some() && demands.approvals > 0;
+        if let Some(refused) = refused_in_freeze(&demands).filter(|_| !is_asked_for) {
+            return refused;
+        }
+        match request {
+            Some(comment) => {
+                let comment = comment.to_owned();
+                self.ask_for(holder, act, (gate, &subject, comment))
+            }
+            None => refused_without_approval(&demands),
+        }
+    }
 
     fn do_in_emergency(
         &mut self,
-        ctx: &Ctx,
         holder: &Holder,
         act: GatedAction,
         (subject, demands, reason): (&Subject, &Requirements, &str),
-        changes: &mut ChangeSet,
     ) -> Outcome {
         let may = |verb: Verb| {
             // The right to release at the services of a rule has been checked already.
@@ -110,14 +104,14 @@ impl Catalog {
         if !may(Verb::Release) || !may(Verb::Approve) || !demands.may_approve_all(&holder.grants) {
             return refused("an emergency needs release and approve");
         }
-        let acting = ctx.approved(&ctx.by);
-        let outcome = self.carry_out(&acting, act, None, changes);
-        ctx.draw_after(&acting);
+        let acting = self.ctx.approved(&self.ctx.by);
+        let outcome = self.under(&acting).carry_out(act, None);
+        self.ctx.draw_after(&acting);
         if outcome.code == Code::ExecuteSuccess
             && let Some(place) = subject.places.first()
         {
-            self.tell_of_emergency(ctx, subject.kind, place, reason, changes);
-            changes.did_in_emergency(place.scope().0, &place.name(), reason);
+            self.tell_of_emergency(subject.kind, place, reason);
+            self.changes.did_in_emergency(place.scope().0, &place.name(), reason);
         }
         outcome
     }
@@ -125,35 +119,34 @@ impl Catalog {
     /// Stores a request for an action that would succeed now.
     fn ask_for(
         &mut self,
-        ctx: &Ctx,
         holder: &Holder,
         act: GatedAction,
         (gate, subject, comment): (Gate, &Subject, String),
-        changes: &mut ChangeSet,
     ) -> Outcome {
-        if let Err(refusal) = self.approvals.shares.admit(&holder.person) {
+        if let Err(refusal) = self.catalog.approvals.shares.admit(&holder.person) {
             return refusal.into();
         }
         let set = act.approval_options().set.unwrap_or_default().to_owned();
-        let head = self.approvals.waiting_head(holder, &set).cloned();
+        let head = self.catalog.approvals.waiting_head(holder, &set).cloned();
         if head.as_ref().is_some_and(|head| head.parts as usize + 1 >= limits::REQUEST_SET_ACTS_MAX) {
             return too_many("acts of one request", limits::REQUEST_SET_ACTS_MAX).into();
         }
         // Each action is shown compared with the release in force, so a set can have only one per thing.
-        if head.as_ref().is_some_and(|head| self.is_acted_on(head, &act)) {
+        if head.as_ref().is_some_and(|head| self.catalog.is_acted_on(head, &act)) {
             return Refusal::new(Code::DataConflict, "the request has an act on this already").into();
         }
         let mut unkept = ChangeSet::default();
-        let tried = self.view().carry_out(&ctx.apart(), act.clone(), None, &mut unkept);
+        let tried = Apply { catalog: &mut self.catalog.view(), ctx: &self.ctx.apart(), changes: &mut unkept }
+            .carry_out(act.clone(), None);
         if tried.code != Code::ExecuteSuccess {
             if unkept.is_left_out() {
-                changes.leave_out();
+                self.changes.leave_out();
             }
             return tried;
         }
         let (hold, publish_at) = (act.approval_options().hold, act.publish_at());
-        let base_version = self.thing_of(&act).map_or(0, |thing| self.version_of(&thing));
-        let payload = self.payload_of(ctx, act, &tried, changes);
+        let base_version = self.catalog.thing_of(&act).map_or(0, |thing| self.catalog.version_of(&thing));
+        let payload = self.payload_of(act, &tried);
         let (mut namespace, mut group, mut name) = <(String, String, String)>::default();
         if let Some(place) = subject.places.first() {
             (namespace, name) = (place.scope().0.to_owned(), place.name());
@@ -164,7 +157,7 @@ impl Catalog {
             Place::File(_) | Place::Rule { .. } => None,
         });
         let request = ApprovalRequest {
-            id: ctx.draw_id(),
+            id: self.ctx.draw_id(),
             state: RequestState::Open,
             kind: subject.kind,
             namespace,
@@ -180,9 +173,9 @@ impl Catalog {
             approvals: Vec::new(),
             refused_by: String::new(),
             reason: String::new(),
-            created: ctx.stamp(),
+            created: self.ctx.stamp(),
             person: holder.person.clone(),
-            modified: ctx.stamp(),
+            modified: self.ctx.stamp(),
             payload: Some(Box::new(payload)),
             part_of: head.as_ref().map(|head| head.id.clone()).unwrap_or_default(),
             set: if head.is_none() { set } else { String::new() },
@@ -192,25 +185,25 @@ impl Catalog {
             Some(head) => {
                 // Webhooks of the head's own namespace are notified once per set.
                 if head.namespace != request.namespace {
-                    self.tell_of_request(ctx, HookEvent::Requested, &request, changes);
+                    self.tell_of_request(HookEvent::Requested, &request);
                 }
                 let parts = head.parts + 1;
-                self.approvals.put(ApprovalRequest { parts, ..ApprovalRequest::clone(&head) }, changes);
+                self.catalog.approvals.put(ApprovalRequest { parts, ..ApprovalRequest::clone(&head) }, self.changes);
             }
-            None => self.tell_of_request(ctx, HookEvent::Requested, &request, changes),
+            None => self.tell_of_request(HookEvent::Requested, &request),
         }
-        let request = self.approvals.put(request, changes);
+        let request = self.catalog.approvals.put(request, self.changes);
         Outcome { entity: Entity::Request(request), ..Code::RequestAccepted.into() }
     }
 
     /// Returns the action with the copy to be released, or with the releases that it is about. Names are replaced by
     /// ids, so that the request cannot apply to another thing of the same name later.
-    fn payload_of(&mut self, ctx: &Ctx, act: GatedAction, tried: &Outcome, changes: &mut ChangeSet) -> Payload {
-        let releases = self.releases_meant(&act);
+    fn payload_of(&mut self, act: GatedAction, tried: &Outcome) -> Payload {
+        let releases = self.catalog.releases_meant(&act);
         let payload = |act, snapshot| Payload { act, snapshot, writes: false, releases };
         match act {
             GatedAction::PublishRule(family, mut draft) => {
-                let rule = self.rule_to_publish(family, &draft).ok();
+                let rule = self.catalog.rule_to_publish(family, &draft).ok();
                 // If the draft names a rule, `id` is the id of the new release.
                 draft.id = draft.id.take().filter(|_| draft.names_rule());
                 draft.rule_id = rule.as_ref().map(|rule| rule.id.clone());
@@ -218,15 +211,15 @@ impl Catalog {
                 payload(GatedAction::PublishRule(family, draft), rule.map(Snapshot::Rule))
             }
             GatedAction::PublishFile(draft) => {
-                let file = self.configs.file(&draft.key()).map(|file| (**file).clone());
-                payload(GatedAction::PublishFile(draft), file.map(|file| self.copy_of_file(file, changes)))
+                let file = self.catalog.configs.file(&draft.key()).map(|file| (**file).clone());
+                payload(GatedAction::PublishFile(draft), file.map(|file| self.copy_of_file(file)))
             }
             GatedAction::WriteAndPublishFile(publish) => {
-                let copy = self.copy_of_file(self.file_to_publish(&ctx.apart(), &publish), changes);
+                let copy = self.copy_of_file(self.catalog.file_to_publish(&self.ctx.apart(), &publish));
                 Payload { writes: true, ..payload(GatedAction::PublishFile(publish.release), Some(copy)) }
             }
             GatedAction::RuleRelease(family, op, mut draft) => {
-                if let Ok(Some(release)) = self.release_named_by(family, &draft) {
+                if let Ok(Some(release)) = self.catalog.release_named_by(family, &draft) {
                     draft.id = Some(release.id.clone());
                     draft.rule_id = Some(release.rule.id.clone());
                     draft.release_name = Some(release.name.clone());
@@ -235,7 +228,7 @@ impl Catalog {
                 payload(GatedAction::RuleRelease(family, op, draft), None)
             }
             GatedAction::FileRelease(op, mut draft) => {
-                if let Some(release) = self.named_release(&draft) {
+                if let Some(release) = self.catalog.named_release(&draft) {
                     (draft.id, draft.name) = (Some(release.id), Some(release.name.clone()));
                 }
                 payload(GatedAction::FileRelease(op, draft), None)
@@ -252,9 +245,9 @@ impl Catalog {
     }
 
     /// Copies a file, with the MD5 and the size of its text.
-    fn copy_of_file(&mut self, file: ConfigFile, changes: &mut ChangeSet) -> Snapshot {
+    fn copy_of_file(&mut self, file: ConfigFile) -> Snapshot {
         let (md5, bytes) = (md5_of(&file.content), file.content.len() as u64);
-        let content = self.configs.keep_content(&file.content, changes);
+        let content = self.catalog.configs.keep_content(&file.content, self.changes);
         let file = ConfigFile { content, ..file };
         Snapshot::File(Box::new(FileCopy { file, md5, bytes }))
     }

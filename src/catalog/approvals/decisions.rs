@@ -10,8 +10,8 @@ use super::changes::{refused, refused_in_freeze, refused_without_approval};
 use crate::catalog::Catalog;
 use crate::catalog::access::{AccountAt, Holder};
 use crate::catalog::authorization::{Principal, SEEING};
-use crate::catalog::change::{ChangeSet, Entity, Outcome};
-use crate::catalog::ctx::Ctx;
+use crate::catalog::change::{Entity, Outcome};
+use crate::catalog::ctx::{Apply, Ctx};
 use crate::catalog::policies::Requirements;
 use crate::model::approval::{ApprovalRequest, GivenApproval, RequestDraft, RequestOp, RequestState};
 use crate::model::code::{Code, Refusal};
@@ -47,69 +47,6 @@ pub struct FailedAction {
 }
 
 impl Catalog {
-    /// Approves, refuses, withdraws or runs a request.
-    pub(in crate::catalog) fn change_request(
-        &mut self,
-        ctx: &Ctx,
-        principal: &Principal,
-        op: RequestOp,
-        draft: &RequestDraft,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
-        let Some(request) = self.approvals.get(&draft.id).cloned() else { return no_such_request() };
-        let Principal::Holder(holder) = principal else { return Code::NotAllowedAccess.into() };
-        let is_own = holder.person == self.person_who_asked(&request);
-        let set = self.approvals.set_of(&request);
-        if let Some(refused) = self.refuse_decision(ctx, holder, (op, is_own), &request, &set) {
-            return refused;
-        }
-        let conflict = |why: String| Outcome {
-            entity: Entity::Request(request.clone()),
-            ..Refusal::new(Code::DataConflict, why).into()
-        };
-        if !request.state.is_pending() {
-            return conflict(format!("the request is {}", request.state.word()));
-        }
-        let comment = draft.comment.as_deref().unwrap_or_default();
-        if set.len() > 1 {
-            // The sets of one entry are limited to the work of a batch.
-            if !ctx.has_room_for(set.len() * (DRAWS_OF_AN_ACT + DRAWS_COUNTED)) {
-                let why = "too many acts for one call, decide on a request of several acts by itself";
-                return Refusal::new(Code::InvalidParameter, why).into();
-            }
-            ctx.skip(set.len() * DRAWS_COUNTED);
-        }
-        match op {
-            RequestOp::Withdraw => {
-                let end = Resolution { state: RequestState::Withdrawn, refused_by: "", reason: comment, cause: None };
-                self.close_set(ctx, set, &request.id, end, changes)
-            }
-            RequestOp::Refuse if is_own => refused("the requester does not refuse it, withdraw it"),
-            RequestOp::Refuse => {
-                let end =
-                    Resolution { state: RequestState::Refused, refused_by: &holder.name, reason: comment, cause: None };
-                let ids: Vec<_> = set.iter().map(|one| one.id.clone()).collect();
-                let outcome = self.close_set(ctx, set, &request.id, end, changes);
-                let closed: Vec<_> = ids.iter().filter_map(|id| self.approvals.get(id).cloned()).collect();
-                self.tell_of_set(ctx, HookEvent::Refused, closed.iter().map(|one| &**one), &request, changes);
-                outcome
-            }
-            RequestOp::Approve if is_own => refused("the requester does not approve it"),
-            // Actions added after the approver read the set must not be approved unseen.
-            RequestOp::Approve if draft.parts.unwrap_or_default() != request.parts => {
-                conflict(format!("the request has {} further acts, and `parts` has to say so", request.parts))
-            }
-            RequestOp::Approve => self.approve(ctx, holder, &request, (set, comment), changes),
-            RequestOp::Run if set.iter().any(|one| one.state == RequestState::Open) => {
-                conflict("the request is not approved yet".to_owned())
-            }
-            RequestOp::Run => {
-                let set = set.iter().map(|one| ApprovalRequest::clone(one)).collect();
-                self.advance_set(ctx, set, (&request.id, true), changes)
-            }
-        }
-    }
-
     /// Refuses a caller that may not decide on a set; to one that may not see it, it does not exist.
     fn refuse_decision(
         &self,
@@ -151,93 +88,6 @@ impl Catalog {
         self.policies.demands(gates, &self.subject_of(request), now)
     }
 
-    /// Approves one member of a set, or through the head all members that the holder may approve.
-    fn approve(
-        &mut self,
-        ctx: &Ctx,
-        holder: &Holder,
-        request: &Arc<ApprovalRequest>,
-        (set, comment): (Vec<Arc<ApprovalRequest>>, &str),
-        changes: &mut ChangeSet,
-    ) -> Outcome {
-        let is_theirs = |given: &GivenApproval| self.person_who_approved(given) == holder.person;
-        // An approval that is no longer valid is replaced.
-        let is_new = |one: &ApprovalRequest| {
-            (request.part_of.is_empty() || one.id == request.id)
-                && self.may_approve(ctx.present(), &holder.grants, one)
-                && !one.approvals.iter().any(|given| is_theirs(given) && self.still_approves(ctx, given, one).is_some())
-        };
-        let mut set: Vec<_> = set.iter().map(|one| (is_new(one), ApprovalRequest::clone(one))).collect();
-        if !set.iter().any(|(is_new, _)| *is_new) {
-            return Outcome::unchanged(Entity::Request(request.clone()));
-        }
-        for (_, one) in set.iter_mut().filter(|(is_new, _)| *is_new) {
-            one.approvals.retain(|given| !is_theirs(given));
-            one.approvals.push(GivenApproval {
-                user: holder.name.clone(),
-                time: ctx.time,
-                comment: comment.to_owned(),
-                person: holder.person.clone(),
-            });
-            one.modified = ctx.stamp();
-        }
-        let approved = set.iter().filter(|(is_new, _)| *is_new).map(|(_, one)| one);
-        self.tell_of_set(ctx, HookEvent::Approved, approved, request, changes);
-        let set = set.into_iter().map(|(_, one)| one).collect();
-        self.advance_set(ctx, set, (&request.id, false), changes)
-    }
-
-    /// Carries out a set if each member has enough approvals and nothing blocks it.
-    fn advance_set(
-        &mut self,
-        ctx: &Ctx,
-        mut set: Vec<ApprovalRequest>,
-        (id, is_run): (&str, bool),
-        changes: &mut ChangeSet,
-    ) -> Outcome {
-        let is_whole = self.approvals.is_whole(&set);
-        let (mut waits, mut frozen, mut lacking) = (!is_whole, None, None);
-        for one in &mut set {
-            let demands = self.demands_of(ctx.present(), one);
-            let valid: Vec<_> = one.approvals.iter().filter_map(|given| self.still_approves(ctx, given, one)).collect();
-            // An approval is needed even if no policy requires one any more.
-            let is_approved = !valid.is_empty() && demands.are_met_by(&valid);
-            one.state = if is_approved { RequestState::Approved } else { RequestState::Open };
-            if is_approved {
-                frozen = frozen.or_else(|| refused_in_freeze(&demands));
-            } else {
-                lacking = lacking.or(Some(demands));
-            }
-            waits |= !is_approved || frozen.is_some() || (one.hold && !is_run);
-        }
-        if !waits {
-            return self.run_set(ctx, set, id, changes);
-        }
-        let is_one = set.len() == 1;
-        for one in set {
-            let there = self.approvals.get(&one.id);
-            let is_same = there.is_some_and(|there| there.state == one.state && there.approvals == one.approvals);
-            if is_same && !is_one {
-                continue;
-            }
-            self.approvals.put(ApprovalRequest { modified: ctx.stamp(), ..one }, changes);
-        }
-        // To run means to carry out: a set that is approved but not carried out is not a success.
-        let refused = frozen.or_else(|| {
-            let refused = match lacking {
-                Some(demands) if demands.approvals > 0 => refused_without_approval(&demands),
-                Some(_) => Refusal::new(Code::ApprovalRequired, "whoever approved it may not any more").into(),
-                None if is_whole => return None,
-                None => Refusal::new(Code::DataConflict, "acts that are decided with it are not there any more").into(),
-            };
-            Some(self.refused_again(id, refused))
-        });
-        match refused {
-            Some(refused) if is_run => refused,
-            _ => self.outcome_of(id),
-        }
-    }
-
     /// Returns a refusal with the present state of the request.
     pub(super) fn refused_again(&self, id: &str, refused: Outcome) -> Outcome {
         let entity = self.approvals.get(id).map_or(Entity::None, |request| Entity::Request(request.clone()));
@@ -261,73 +111,211 @@ impl Catalog {
         if given.person.is_empty() { self.access.person_named(&given.user) } else { given.person.clone() }
     }
 
-    /// Notifies webhooks of a decision on the named request, and of members in other namespaces, so that a webhook for
-    /// one namespace gets one event per set.
-    fn tell_of_set<'a>(
-        &self,
-        ctx: &Ctx,
-        event: HookEvent,
-        set: impl Iterator<Item = &'a ApprovalRequest>,
-        named: &ApprovalRequest,
-        changes: &mut ChangeSet,
-    ) {
-        for one in set.filter(|one| one.id == named.id || one.namespace != named.namespace) {
-            self.tell_of_request(ctx, event, one, changes);
-        }
-    }
-
     pub(super) fn outcome_of(&self, id: &str) -> Outcome {
         self.approvals.get(id).map_or_else(no_such_request, |request| Outcome::done(Entity::Request(request.clone())))
-    }
-
-    /// Closes all requests of a set with the same result.
-    pub(super) fn close_set(
-        &mut self,
-        ctx: &Ctx,
-        set: Vec<Arc<ApprovalRequest>>,
-        id: &str,
-        end: Resolution<'_>,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
-        for one in set {
-            let mut closed = ApprovalRequest { modified: ctx.stamp(), ..Arc::unwrap_or_clone(one) };
-            closed.state = end.state;
-            end.refused_by.clone_into(&mut closed.refused_by);
-            let is_cause = end.cause.is_none_or(|id| id == closed.id);
-            closed.reason = if is_cause { end.reason } else { UNDONE }.to_owned();
-            self.close_request(closed, changes);
-        }
-        self.outcome_of(id)
-    }
-
-    /// Stores a closed request without the content that it would have released.
-    pub(super) fn close_request(&mut self, mut request: ApprovalRequest, changes: &mut ChangeSet) {
-        let payload = request.payload.take();
-        if let Some(file) = payload.as_ref().and_then(|payload| payload.snapshot.as_ref()?.file()) {
-            self.configs.let_content_go(&file.content, changes);
-        }
-        self.approvals.put(request, changes);
     }
 
     /// Returns the latest creation time of requests that have expired at `now`.
     pub fn requests_expire_before(&self, now: Timestamp) -> Timestamp {
         Timestamp(now.0.saturating_sub(self.settings.requests_expire_s.saturating_mul(1000)))
     }
+}
+
+impl Apply<'_> {
+    /// Approves, refuses, withdraws or runs a request.
+    pub(in crate::catalog) fn change_request(
+        &mut self,
+        principal: &Principal,
+        op: RequestOp,
+        draft: &RequestDraft,
+    ) -> Outcome {
+        let Some(request) = self.catalog.approvals.get(&draft.id).cloned() else { return no_such_request() };
+        let Principal::Holder(holder) = principal else { return Code::NotAllowedAccess.into() };
+        let is_own = holder.person == self.catalog.person_who_asked(&request);
+        let set = self.catalog.approvals.set_of(&request);
+        if let Some(refused) = self.catalog.refuse_decision(self.ctx, holder, (op, is_own), &request, &set) {
+            return refused;
+        }
+        let conflict = |why: String| Outcome {
+            entity: Entity::Request(request.clone()),
+            ..Refusal::new(Code::DataConflict, why).into()
+        };
+        if !request.state.is_pending() {
+            return conflict(format!("the request is {}", request.state.word()));
+        }
+        let comment = draft.comment.as_deref().unwrap_or_default();
+        if set.len() > 1 {
+            // The sets of one entry are limited to the work of a batch.
+            if !self.ctx.has_room_for(set.len() * (DRAWS_OF_AN_ACT + DRAWS_COUNTED)) {
+                let why = "too many acts for one call, decide on a request of several acts by itself";
+                return Refusal::new(Code::InvalidParameter, why).into();
+            }
+            self.ctx.skip(set.len() * DRAWS_COUNTED);
+        }
+        match op {
+            RequestOp::Withdraw => {
+                let end = Resolution { state: RequestState::Withdrawn, refused_by: "", reason: comment, cause: None };
+                self.close_set(set, &request.id, end)
+            }
+            RequestOp::Refuse if is_own => refused("the requester does not refuse it, withdraw it"),
+            RequestOp::Refuse => {
+                let end =
+                    Resolution { state: RequestState::Refused, refused_by: &holder.name, reason: comment, cause: None };
+                let ids: Vec<_> = set.iter().map(|one| one.id.clone()).collect();
+                let outcome = self.close_set(set, &request.id, end);
+                let closed: Vec<_> = ids.iter().filter_map(|id| self.catalog.approvals.get(id).cloned()).collect();
+                self.tell_of_set(HookEvent::Refused, closed.iter().map(|one| &**one), &request);
+                outcome
+            }
+            RequestOp::Approve if is_own => refused("the requester does not approve it"),
+            // Actions added after the approver read the set must not be approved unseen.
+            RequestOp::Approve if draft.parts.unwrap_or_default() != request.parts => {
+                conflict(format!("the request has {} further acts, and `parts` has to say so", request.parts))
+            }
+            RequestOp::Approve => self.approve(holder, &request, (set, comment)),
+            RequestOp::Run if set.iter().any(|one| one.state == RequestState::Open) => {
+                conflict("the request is not approved yet".to_owned())
+            }
+            RequestOp::Run => {
+                let set = set.iter().map(|one| ApprovalRequest::clone(one)).collect();
+                self.advance_set(set, (&request.id, true))
+            }
+        }
+    }
+
+    /// Approves one member of a set, or through the head all members that the holder may approve.
+    fn approve(
+        &mut self,
+        holder: &Holder,
+        request: &Arc<ApprovalRequest>,
+        (set, comment): (Vec<Arc<ApprovalRequest>>, &str),
+    ) -> Outcome {
+        let is_theirs = |given: &GivenApproval| self.catalog.person_who_approved(given) == holder.person;
+        // An approval that is no longer valid is replaced.
+        let is_new = |one: &ApprovalRequest| {
+            (request.part_of.is_empty() || one.id == request.id)
+                && self.catalog.may_approve(self.ctx.present(), &holder.grants, one)
+                && !one
+                    .approvals
+                    .iter()
+                    .any(|given| is_theirs(given) && self.catalog.still_approves(self.ctx, given, one).is_some())
+        };
+        let mut set: Vec<_> = set.iter().map(|one| (is_new(one), ApprovalRequest::clone(one))).collect();
+        if !set.iter().any(|(is_new, _)| *is_new) {
+            return Outcome::unchanged(Entity::Request(request.clone()));
+        }
+        for (_, one) in set.iter_mut().filter(|(is_new, _)| *is_new) {
+            one.approvals.retain(|given| !is_theirs(given));
+            one.approvals.push(GivenApproval {
+                user: holder.name.clone(),
+                time: self.ctx.time,
+                comment: comment.to_owned(),
+                person: holder.person.clone(),
+            });
+            one.modified = self.ctx.stamp();
+        }
+        let approved = set.iter().filter(|(is_new, _)| *is_new).map(|(_, one)| one);
+        self.tell_of_set(HookEvent::Approved, approved, request);
+        let set = set.into_iter().map(|(_, one)| one).collect();
+        self.advance_set(set, (&request.id, false))
+    }
+
+    /// Carries out a set if each member has enough approvals and nothing blocks it.
+    fn advance_set(&mut self, mut set: Vec<ApprovalRequest>, (id, is_run): (&str, bool)) -> Outcome {
+        let is_whole = self.catalog.approvals.is_whole(&set);
+        let (mut waits, mut frozen, mut lacking) = (!is_whole, None, None);
+        for one in &mut set {
+            let demands = self.catalog.demands_of(self.ctx.present(), one);
+            let valid: Vec<_> =
+                one.approvals.iter().filter_map(|given| self.catalog.still_approves(self.ctx, given, one)).collect();
+            // An approval is needed even if no policy requires one any more.
+            let is_approved = !valid.is_empty() && demands.are_met_by(&valid);
+            one.state = if is_approved { RequestState::Approved } else { RequestState::Open };
+            if is_approved {
+                frozen = frozen.or_else(|| refused_in_freeze(&demands));
+            } else {
+                lacking = lacking.or(Some(demands));
+            }
+            waits |= !is_approved || frozen.is_some() || (one.hold && !is_run);
+        }
+        if !waits {
+            return self.run_set(set, id);
+        }
+        let is_one = set.len() == 1;
+        for one in set {
+            let there = self.catalog.approvals.get(&one.id);
+            let is_same = there.is_some_and(|there| there.state == one.state && there.approvals == one.approvals);
+            if is_same && !is_one {
+                continue;
+            }
+            self.catalog.approvals.put(ApprovalRequest { modified: self.ctx.stamp(), ..one }, self.changes);
+        }
+        // To run means to carry out: a set that is approved but not carried out is not a success.
+        let refused = frozen.or_else(|| {
+            let refused = match lacking {
+                Some(demands) if demands.approvals > 0 => refused_without_approval(&demands),
+                Some(_) => Refusal::new(Code::ApprovalRequired, "whoever approved it may not any more").into(),
+                None if is_whole => return None,
+                None => Refusal::new(Code::DataConflict, "acts that are decided with it are not there any more").into(),
+            };
+            Some(self.catalog.refused_again(id, refused))
+        });
+        match refused {
+            Some(refused) if is_run => refused,
+            _ => self.catalog.outcome_of(id),
+        }
+    }
+
+    /// Notifies webhooks of a decision on the named request, and of members in other namespaces, so that a webhook for
+    /// one namespace gets one event per set.
+    fn tell_of_set<'a>(
+        &mut self,
+        event: HookEvent,
+        set: impl Iterator<Item = &'a ApprovalRequest>,
+        named: &ApprovalRequest,
+    ) {
+        for one in set.filter(|one| one.id == named.id || one.namespace != named.namespace) {
+            self.tell_of_request(event, one);
+        }
+    }
+
+    /// Closes all requests of a set with the same result.
+    pub(super) fn close_set(&mut self, set: Vec<Arc<ApprovalRequest>>, id: &str, end: Resolution<'_>) -> Outcome {
+        for one in set {
+            let mut closed = ApprovalRequest { modified: self.ctx.stamp(), ..Arc::unwrap_or_clone(one) };
+            closed.state = end.state;
+            end.refused_by.clone_into(&mut closed.refused_by);
+            let is_cause = end.cause.is_none_or(|id| id == closed.id);
+            closed.reason = if is_cause { end.reason } else { UNDONE }.to_owned();
+            self.close_request(closed);
+        }
+        self.catalog.outcome_of(id)
+    }
+
+    /// Stores a closed request without the content that it would have released.
+    pub(super) fn close_request(&mut self, mut request: ApprovalRequest) {
+        let payload = request.payload.take();
+        if let Some(file) = payload.as_ref().and_then(|payload| payload.snapshot.as_ref()?.file()) {
+            self.catalog.configs.let_content_go(&file.content, self.changes);
+        }
+        self.catalog.approvals.put(request, self.changes);
+    }
 
     /// Closes requests that have expired.
-    pub(in crate::catalog) fn expire_requests(&mut self, ctx: &Ctx, changes: &mut ChangeSet) -> Outcome {
-        let before = self.requests_expire_before(ctx.sure());
-        let expired = self.approvals.pending_before(before, EXPIRED_AT_ONCE);
+    pub(in crate::catalog) fn expire_requests(&mut self) -> Outcome {
+        let before = self.catalog.requests_expire_before(self.ctx.sure());
+        let expired = self.catalog.approvals.pending_before(before, EXPIRED_AT_ONCE);
         if expired.is_empty() {
             return Code::NoNeedUpdate.into();
         }
         let mut count = 0;
         for request in expired {
             // Members may have been closed with an earlier one.
-            for one in self.approvals.set_of(&request) {
+            for one in self.catalog.approvals.set_of(&request) {
                 let expired = RequestState::Expired;
-                let closed = ApprovalRequest { state: expired, modified: ctx.stamp(), ..ApprovalRequest::clone(&one) };
-                self.close_request(closed, changes);
+                let closed =
+                    ApprovalRequest { state: expired, modified: self.ctx.stamp(), ..ApprovalRequest::clone(&one) };
+                self.close_request(closed);
                 count += 1;
             }
             if count >= EXPIRED_AT_ONCE {

@@ -22,7 +22,7 @@ pub use row::{AuditEvent, AuditItem, AuditNote, AuditRow, AuditedItem, Head, key
 use super::authorization::Principal;
 use super::change::{ChangeSet, Outcome};
 use super::command::{AuthorizedCommand, Command};
-use super::ctx::Ctx;
+use super::ctx::{Apply, Ctx};
 use super::row::Edit;
 use super::{Catalog, Corrupt};
 use crate::model::code::Code;
@@ -81,11 +81,13 @@ impl Catalog {
     pub(super) fn tells_of_instances(&self) -> bool {
         self.settings.audit_instances > 0
     }
+}
 
+impl Apply<'_> {
     /// Adds the row of an entry to the trail, unless it is about instances and these are not recorded.
-    pub(super) fn write_down(&mut self, head: AuditRow, is_of_instances: bool, changes: &mut ChangeSet) {
-        let audited = changes.take_audited();
-        let is_wanted = !is_of_instances || self.tells_of_instances();
+    pub(super) fn write_down(&mut self, head: AuditRow, is_of_instances: bool) {
+        let audited = self.changes.take_audited();
+        let is_wanted = !is_of_instances || self.catalog.tells_of_instances();
         if audited.is_empty() || !is_wanted {
             return;
         }
@@ -95,14 +97,14 @@ impl Catalog {
         }
         while items.len() > limits::AUDIT_ROW_ITEMS_MAX {
             let further = items.split_off(limits::AUDIT_ROW_ITEMS_MAX);
-            self.trail.add(AuditRow { items: mem::replace(&mut items, further), ..head.clone() }, changes);
+            self.catalog.trail.add(AuditRow { items: mem::replace(&mut items, further), ..head.clone() }, self.changes);
         }
-        self.trail.add(AuditRow { items, ..head }, changes);
+        self.catalog.trail.add(AuditRow { items, ..head }, self.changes);
     }
 
-    pub(super) fn note(&mut self, ctx: &Ctx, notes: Vec<AuditNote>, changes: &mut ChangeSet) -> Outcome {
+    pub(super) fn note(&mut self, notes: Vec<AuditNote>) -> Outcome {
         for note in notes.into_iter().take(limits::AUDIT_NOTES_MAX) {
-            self.trail.add(AuditRow::of_note(ctx.time, note), changes);
+            self.catalog.trail.add(AuditRow::of_note(self.ctx.time, note), self.changes);
         }
         Outcome::default()
     }

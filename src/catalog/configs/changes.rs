@@ -12,12 +12,12 @@ use std::sync::Arc;
 use md5::{Digest, Md5};
 
 use crate::catalog::Catalog;
-use crate::catalog::change::{ChangeSet, Entity, Outcome, admits_gray};
+use crate::catalog::change::{Entity, Outcome, admits_gray};
 use crate::catalog::command::Op;
-use crate::catalog::ctx::Ctx;
+use crate::catalog::ctx::{Apply, Ctx};
 use crate::catalog::history::Thing;
 use crate::catalog::releases::{Releasable, later, refuse_unpinned};
-use crate::catalog::resource::{Apply, Resource, resource};
+use crate::catalog::resource::{Resource, resource};
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::{
     ConfigFile, ConfigFileDraft, ConfigGroup, ConfigGroupDraft, ConfigKey, ConfigPublish, ConfigRelease,
@@ -70,7 +70,7 @@ impl Resource for ConfigFile {
     fn create(apply: &mut Apply<'_>, draft: &ConfigFileDraft) -> Result<ConfigFile, Outcome> {
         refuse_unfit(None, draft).map_or(Ok(()), Err)?;
         let file = edited(apply.ctx, None, draft);
-        apply.catalog.ensure_group(apply.ctx, &file.key, apply.changes);
+        apply.ensure_group(&file.key);
         Ok(file)
     }
 
@@ -97,104 +97,9 @@ impl Resource for ConfigFile {
 }
 
 impl Catalog {
-    /// Creates the namespace and the group if they do not exist.
-    fn ensure_group(&mut self, ctx: &Ctx, key: &ConfigKey, changes: &mut ChangeSet) {
-        self.namespaces.ensure(ctx, &key.namespace, changes);
-        if self.configs.group(&key.namespace, &key.group).is_none() {
-            self.configs.put_group(new_group(ctx, &key.namespace, &key.group), changes);
-        }
-    }
-
-    pub(in crate::catalog) fn publish_config(
-        &mut self,
-        ctx: &Ctx,
-        draft: &ConfigReleaseDraft,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
-        let Some(file) = self.configs.file(&draft.key()).cloned() else {
-            return Refusal::new(Code::NotFoundResource, "no such config file").into();
-        };
-        let refused = self.refuse_other_published(&file.key, draft.given_md5());
-        let refused = refused.or_else(|| self.refuse_release(ctx, draft));
-        let refused = refused.or_else(|| self.refuse_unjudged(&file, draft, changes));
-        match refused.or_else(|| refuse_unreadable(&file, draft)) {
-            Some(refused) => refused,
-            None => {
-                let md5 = md5_of(&file.content);
-                self.release(ctx, (ConfigFile::clone(&file), md5), None, draft, changes)
-            }
-        }
-    }
-
-    /// Publishes the copy of a file from the time of the request. The draft is not changed; a file that was deleted
-    /// meanwhile is created again from the copy.
-    pub(in crate::catalog) fn publish_config_copy(
-        &mut self,
-        ctx: &Ctx,
-        (copy, md5): (ConfigFile, String),
-        draft: &ConfigReleaseDraft,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
-        let refused = self.refuse_other_published(&copy.key, draft.given_md5());
-        if let Some(refused) = refused.or_else(|| self.refuse_release(ctx, draft)) {
-            return refused;
-        }
-        self.ensure_group(ctx, &copy.key, changes);
-        let kept = self.configs.file(&copy.key).map(|file| ConfigFile::clone(file));
-        self.release(ctx, (copy, md5), kept, draft, changes)
-    }
-
     /// Returns the file as a publication would write it first.
     pub(in crate::catalog) fn file_to_publish(&self, ctx: &Ctx, publish: &ConfigPublish) -> ConfigFile {
         edited(ctx, self.configs.file(&publish.file.key()), &publish.file)
-    }
-
-    /// Writes the file and publishes it, or does neither if one is refused.
-    pub(in crate::catalog) fn create_and_publish_config(
-        &mut self,
-        ctx: &Ctx,
-        publish: &ConfigPublish,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
-        let key = publish.file.key();
-        let expected = publish.md5.as_deref().filter(|md5| !md5.is_empty());
-        let refused = self.refuse_other_published(&key, expected);
-        if let Some(refused) = refused.or_else(|| self.refuse_release(ctx, &publish.release)) {
-            return refused;
-        }
-        let old = self.configs.file(&key).cloned();
-        if is_stale(&publish.file.revision, old.as_ref().map_or("", |file| &file.revision)) {
-            return Outcome::stale(old.map_or(Entity::None, Entity::ConfigFile));
-        }
-        if let Some(refused) = refuse_unfit(old.as_deref(), &publish.file) {
-            return refused;
-        }
-        let file = edited(ctx, old.as_ref(), &publish.file);
-        let refused = self.refuse_unjudged(&file, &publish.release, changes);
-        if let Some(refused) = refused.or_else(|| refuse_unreadable(&file, &publish.release)) {
-            return refused;
-        }
-        self.ensure_group(ctx, &key, changes);
-        let md5 = md5_of(&file.content);
-        self.release(ctx, (file, md5), None, &publish.release, changes)
-    }
-
-    /// Refuses a file that is not the validated one, or was validated against another release in force.
-    fn refuse_unjudged(
-        &self,
-        file: &ConfigFile,
-        draft: &ConfigReleaseDraft,
-        changes: &mut ChangeSet,
-    ) -> Option<Outcome> {
-        let Some(judged) = draft.judged.as_ref().filter(|judged| !judged.is_of(file)) else {
-            let in_force = Some(self.configs.active_release(&file.key).map_or(0, |release| release.version));
-            return refuse_unpinned(draft.pin.as_ref(), &Pin { in_force, ..Pin::default() }, changes);
-        };
-        if judged.comes_again {
-            changes.leave_out();
-        }
-        let refusal = Refusal::new(Code::DataConflict, "the file was changed while it was published");
-        Some(Outcome { overtaken: true, ..refusal.into() })
     }
 
     /// Refuses if the MD5 of the content in force is not the expected one.
@@ -220,18 +125,108 @@ impl Catalog {
         Some(Outcome { entity: Entity::ConfigRelease(taken), ..refusal.into() })
     }
 
+    /// Finds the release of a draft: by release name, or by id.
+    pub fn named_release(&self, draft: &ConfigReleaseDraft) -> Option<Arc<ConfigRelease>> {
+        let key = draft.key();
+        match (draft.given_name(), draft.id) {
+            (Some(name), id) => {
+                self.configs.release(&key, name).filter(|found| id.is_none_or(|id| id == found.id)).cloned()
+            }
+            (None, Some(id)) => self.configs.versions_of(&key).into_iter().find(|release| release.id == id),
+            (None, None) => None,
+        }
+    }
+}
+
+impl Apply<'_> {
+    /// Creates the namespace and the group if they do not exist.
+    fn ensure_group(&mut self, key: &ConfigKey) {
+        self.catalog.namespaces.ensure(self.ctx, &key.namespace, self.changes);
+        if self.catalog.configs.group(&key.namespace, &key.group).is_none() {
+            self.catalog.configs.put_group(new_group(self.ctx, &key.namespace, &key.group), self.changes);
+        }
+    }
+
+    pub(in crate::catalog) fn publish_config(&mut self, draft: &ConfigReleaseDraft) -> Outcome {
+        let Some(file) = self.catalog.configs.file(&draft.key()).cloned() else {
+            return Refusal::new(Code::NotFoundResource, "no such config file").into();
+        };
+        let refused = self.catalog.refuse_other_published(&file.key, draft.given_md5());
+        let refused = refused.or_else(|| self.catalog.refuse_release(self.ctx, draft));
+        let refused = refused.or_else(|| self.refuse_unjudged(&file, draft));
+        match refused.or_else(|| refuse_unreadable(&file, draft)) {
+            Some(refused) => refused,
+            None => {
+                let md5 = md5_of(&file.content);
+                self.release((ConfigFile::clone(&file), md5), None, draft)
+            }
+        }
+    }
+
+    /// Publishes the copy of a file from the time of the request. The draft is not changed; a file that was deleted
+    /// meanwhile is created again from the copy.
+    pub(in crate::catalog) fn publish_config_copy(
+        &mut self,
+        (copy, md5): (ConfigFile, String),
+        draft: &ConfigReleaseDraft,
+    ) -> Outcome {
+        let refused = self.catalog.refuse_other_published(&copy.key, draft.given_md5());
+        if let Some(refused) = refused.or_else(|| self.catalog.refuse_release(self.ctx, draft)) {
+            return refused;
+        }
+        self.ensure_group(&copy.key);
+        let kept = self.catalog.configs.file(&copy.key).map(|file| ConfigFile::clone(file));
+        self.release((copy, md5), kept, draft)
+    }
+
+    /// Writes the file and publishes it, or does neither if one is refused.
+    pub(in crate::catalog) fn create_and_publish_config(&mut self, publish: &ConfigPublish) -> Outcome {
+        let key = publish.file.key();
+        let expected = publish.md5.as_deref().filter(|md5| !md5.is_empty());
+        let refused = self.catalog.refuse_other_published(&key, expected);
+        if let Some(refused) = refused.or_else(|| self.catalog.refuse_release(self.ctx, &publish.release)) {
+            return refused;
+        }
+        let old = self.catalog.configs.file(&key).cloned();
+        if is_stale(&publish.file.revision, old.as_ref().map_or("", |file| &file.revision)) {
+            return Outcome::stale(old.map_or(Entity::None, Entity::ConfigFile));
+        }
+        if let Some(refused) = refuse_unfit(old.as_deref(), &publish.file) {
+            return refused;
+        }
+        let file = edited(self.ctx, old.as_ref(), &publish.file);
+        let refused = self.refuse_unjudged(&file, &publish.release);
+        if let Some(refused) = refused.or_else(|| refuse_unreadable(&file, &publish.release)) {
+            return refused;
+        }
+        self.ensure_group(&key);
+        let md5 = md5_of(&file.content);
+        self.release((file, md5), None, &publish.release)
+    }
+
+    /// Refuses a file that is not the validated one, or was validated against another release in force.
+    fn refuse_unjudged(&mut self, file: &ConfigFile, draft: &ConfigReleaseDraft) -> Option<Outcome> {
+        let Some(judged) = draft.judged.as_ref().filter(|judged| !judged.is_of(file)) else {
+            let in_force = Some(self.catalog.configs.active_release(&file.key).map_or(0, |release| release.version));
+            return refuse_unpinned(draft.pin.as_ref(), &Pin { in_force, ..Pin::default() }, self.changes);
+        };
+        if judged.comes_again {
+            self.changes.leave_out();
+        }
+        let refusal = Refusal::new(Code::DataConflict, "the file was changed while it was published");
+        Some(Outcome { overtaken: true, ..refusal.into() })
+    }
+
     /// Releases a file. The draft becomes `kept` if given, otherwise the released file.
     fn release(
         &mut self,
-        ctx: &Ctx,
         (file, md5): (ConfigFile, String),
         kept: Option<ConfigFile>,
         draft: &ConfigReleaseDraft,
-        changes: &mut ChangeSet,
     ) -> Outcome {
-        let version = self.configs.next_version(&file.key, changes);
+        let version = self.catalog.configs.next_version(&file.key, self.changes);
         let mut release = ConfigRelease {
-            id: ctx.draw_number(),
+            id: self.ctx.draw_number(),
             name: draft.given_name().unwrap_or_default().to_owned(),
             key: file.key.clone(),
             content: file.content.clone(),
@@ -245,53 +240,38 @@ impl Catalog {
             labels: draft.labels().to_vec(),
             client_percent: draft.share(),
             plan: None,
-            rollout: draft.plan.clone().map(|plan| Box::new(StagedRollout::begin(plan, ctx.time, ctx.is_approved))),
+            rollout: draft
+                .plan
+                .clone()
+                .map(|plan| Box::new(StagedRollout::begin(plan, self.ctx.time, self.ctx.is_approved))),
             version,
             active: true,
-            created: ctx.stamp(),
-            modified: ctx.stamp(),
+            created: self.ctx.stamp(),
+            modified: self.ctx.stamp(),
         };
         if release.name.is_empty() {
-            release.name = release.free_name(self, ctx, version);
+            release.name = release.free_name(self.catalog, self.ctx, version);
         }
-        let is_now = later(ctx, draft.publish_at()).is_none();
+        let is_now = later(self.ctx, draft.publish_at()).is_none();
         let file = kept.unwrap_or(file);
-        let file = ConfigFile { released: if is_now { Some(ctx.stamp()) } else { file.released.clone() }, ..file };
+        let file = ConfigFile { released: if is_now { Some(self.ctx.stamp()) } else { file.released.clone() }, ..file };
         let comment = release.description.clone();
-        let written = |catalog: &mut Catalog, changes: &mut ChangeSet| {
-            catalog.configs.put_file(file, changes);
+        let written = |apply: &mut Apply<'_>| {
+            apply.catalog.configs.put_file(file, apply.changes);
         };
-        self.begin_release(ctx, release, draft.publish_at(), &comment, changes, written)
+        self.begin_release(release, draft.publish_at(), &comment, written)
     }
 
-    /// Finds the release of a draft: by release name, or by id.
-    pub fn named_release(&self, draft: &ConfigReleaseDraft) -> Option<Arc<ConfigRelease>> {
-        let key = draft.key();
-        match (draft.given_name(), draft.id) {
-            (Some(name), id) => {
-                self.configs.release(&key, name).filter(|found| id.is_none_or(|id| id == found.id)).cloned()
-            }
-            (None, Some(id)) => self.configs.versions_of(&key).into_iter().find(|release| release.id == id),
-            (None, None) => None,
-        }
-    }
-
-    pub(in crate::catalog) fn change_config_release(
-        &mut self,
-        ctx: &Ctx,
-        op: ReleaseOp,
-        draft: &ConfigReleaseDraft,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
-        let target = self.named_release(draft);
+    pub(in crate::catalog) fn change_config_release(&mut self, op: ReleaseOp, draft: &ConfigReleaseDraft) -> Outcome {
+        let target = self.catalog.named_release(draft);
         if let Some(release) = &target {
-            let in_force = Some(self.configs.active_release(&release.key).map_or(0, |release| release.version));
+            let in_force = Some(self.catalog.configs.active_release(&release.key).map_or(0, |release| release.version));
             let now = Pin { version: Some(release.version), in_force, ..Pin::default() };
-            if let Some(refused) = refuse_unpinned(draft.pin.as_ref(), &now, changes) {
+            if let Some(refused) = refuse_unpinned(draft.pin.as_ref(), &now, self.changes) {
                 return refused;
             }
         }
-        self.change_release_of(ctx, op, target, draft.into(), changes)
+        self.change_release_of(op, target, draft.into())
     }
 }
 

@@ -3,80 +3,16 @@
 use std::sync::Arc;
 
 use crate::catalog::Catalog;
-use crate::catalog::change::{Change, ChangeSet, Entity, Outcome};
+use crate::catalog::change::{Change, Entity, Outcome};
 use crate::catalog::command::{DeadInstance, InstanceHealth, Op};
-use crate::catalog::ctx::Ctx;
+use crate::catalog::ctx::Apply;
 use crate::catalog::page::{ListKey, place_of};
-use crate::catalog::resource::{Apply, Resource, resource};
+use crate::catalog::resource::{Resource, resource};
 use crate::model::code::{Code, Refusal};
 use crate::model::instance::{Instance, InstanceDraft};
 use crate::model::is_stale;
 
 impl Catalog {
-    /// Deletes all instances of a service on a host. Succeeds if there are none.
-    pub(in crate::catalog) fn delete_instances_of_host(
-        &mut self,
-        draft: &InstanceDraft,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
-        for instance in self.instances_of_host(draft) {
-            self.remove_instance(&instance, changes);
-        }
-        Outcome::default()
-    }
-
-    pub(in crate::catalog) fn isolate_instances_of_host(
-        &mut self,
-        ctx: &Ctx,
-        draft: &InstanceDraft,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
-        let isolate = draft.isolate.unwrap_or_default();
-        let on_host = self.instances_of_host(draft);
-        if on_host.is_empty() {
-            return Code::NotFoundInstance.into();
-        }
-        let changing: Vec<_> = on_host.into_iter().filter(|instance| instance.isolate != isolate).collect();
-        if changing.is_empty() {
-            return Code::NoNeedUpdate.into();
-        }
-        for old in changing {
-            self.put_instance(ctx, Instance { isolate, ..Instance::clone(&old) }, changes);
-        }
-        Outcome::default()
-    }
-
-    /// Applies a health change found by the leader. It is ignored if the instance was deregistered, if its check was
-    /// turned off, or if it was registered or updated since, which starts a new window.
-    pub(in crate::catalog) fn change_health(
-        &mut self,
-        ctx: &Ctx,
-        found: &InstanceHealth,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
-        let Some(old) = self.instances.get(&found.id).cloned() else { return Code::NotFoundInstance.into() };
-        let has_changed = !found.revision.is_empty() && found.revision != old.revision;
-        if has_changed || old.heartbeat_ttl.is_none() || old.healthy == found.healthy {
-            return Code::NoNeedUpdate.into();
-        }
-        self.put_instance(ctx, Instance { healthy: found.healthy, ..Instance::clone(&old) }, changes);
-        Outcome::default()
-    }
-
-    /// Removes a dead instance. One that has changed since the leader found it may be alive, and stays.
-    pub(in crate::catalog) fn remove_dead_instance(
-        &mut self,
-        found: &DeadInstance,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
-        let Some(old) = self.instances.get(&found.id).cloned() else { return Outcome::default() };
-        if old.revision != found.revision || old.healthy || old.heartbeat_ttl.is_none() {
-            return Code::NoNeedUpdate.into();
-        }
-        self.remove_instance(&old, changes);
-        Outcome::default()
-    }
-
     /// Returns the seconds without a heartbeat after which this instance is removed; `None` if it never is.
     pub fn removes_after(&self, instance: &Instance) -> Option<u64> {
         let of_service = || self.services.get(&instance.namespace, &instance.service);
@@ -90,26 +26,74 @@ impl Catalog {
         let on_host = |instance: &&Arc<Instance>| draft.host.as_ref() == Some(&instance.host);
         self.instances.all_of(namespace, service).filter(on_host).cloned().collect()
     }
+}
 
-    /// Stores a changed instance under a new revision.
-    fn put_instance(&mut self, ctx: &Ctx, mut instance: Instance, changes: &mut ChangeSet) -> Arc<Instance> {
-        instance.stamp(ctx);
-        self.keep_instance(instance, changes)
+impl Apply<'_> {
+    /// Deletes all instances of a service on a host. Succeeds if there are none.
+    pub(in crate::catalog) fn delete_instances_of_host(&mut self, draft: &InstanceDraft) -> Outcome {
+        for instance in self.catalog.instances_of_host(draft) {
+            self.remove_instance(&instance);
+        }
+        Outcome::default()
     }
 
-    fn keep_instance(&mut self, instance: Instance, changes: &mut ChangeSet) -> Arc<Instance> {
-        changes.changed(change_of(&instance));
-        let was_healthy = self.instances.get(&instance.id).map(|old| old.healthy);
-        let instance = self.instances.insert(instance, changes);
+    pub(in crate::catalog) fn isolate_instances_of_host(&mut self, draft: &InstanceDraft) -> Outcome {
+        let isolate = draft.isolate.unwrap_or_default();
+        let on_host = self.catalog.instances_of_host(draft);
+        if on_host.is_empty() {
+            return Code::NotFoundInstance.into();
+        }
+        let changing: Vec<_> = on_host.into_iter().filter(|instance| instance.isolate != isolate).collect();
+        if changing.is_empty() {
+            return Code::NoNeedUpdate.into();
+        }
+        for old in changing {
+            self.put_instance(Instance { isolate, ..Instance::clone(&old) });
+        }
+        Outcome::default()
+    }
+
+    /// Applies a health change found by the leader. It is ignored if the instance was deregistered, if its check was
+    /// turned off, or if it was registered or updated since, which starts a new window.
+    pub(in crate::catalog) fn change_health(&mut self, found: &InstanceHealth) -> Outcome {
+        let Some(old) = self.catalog.instances.get(&found.id).cloned() else { return Code::NotFoundInstance.into() };
+        let has_changed = !found.revision.is_empty() && found.revision != old.revision;
+        if has_changed || old.heartbeat_ttl.is_none() || old.healthy == found.healthy {
+            return Code::NoNeedUpdate.into();
+        }
+        self.put_instance(Instance { healthy: found.healthy, ..Instance::clone(&old) });
+        Outcome::default()
+    }
+
+    /// Removes a dead instance. One that has changed since the leader found it may be alive, and stays.
+    pub(in crate::catalog) fn remove_dead_instance(&mut self, found: &DeadInstance) -> Outcome {
+        let Some(old) = self.catalog.instances.get(&found.id).cloned() else { return Outcome::default() };
+        if old.revision != found.revision || old.healthy || old.heartbeat_ttl.is_none() {
+            return Code::NoNeedUpdate.into();
+        }
+        self.remove_instance(&old);
+        Outcome::default()
+    }
+
+    /// Stores a changed instance under a new revision.
+    fn put_instance(&mut self, mut instance: Instance) -> Arc<Instance> {
+        instance.stamp(self.ctx);
+        self.keep_instance(instance)
+    }
+
+    fn keep_instance(&mut self, instance: Instance) -> Arc<Instance> {
+        self.changes.changed(change_of(&instance));
+        let was_healthy = self.catalog.instances.get(&instance.id).map(|old| old.healthy);
+        let instance = self.catalog.instances.insert(instance, self.changes);
         if was_healthy.is_some_and(|was_healthy| was_healthy != instance.healthy) {
-            self.tell_of_health(&instance, changes);
+            self.tell_of_health(&instance);
         }
         instance
     }
 
-    fn remove_instance(&mut self, instance: &Instance, changes: &mut ChangeSet) {
-        changes.changed(change_of(instance));
-        self.instances.remove(instance, changes);
+    fn remove_instance(&mut self, instance: &Instance) {
+        self.changes.changed(change_of(instance));
+        self.catalog.instances.remove(instance, self.changes);
     }
 }
 
@@ -151,17 +135,17 @@ impl Resource for Instance {
         } else {
             instance.ctime = apply.ctx.time;
         }
-        apply.catalog.ensure_service(apply.ctx, &instance.namespace, &instance.service, apply.changes)?;
+        apply.ensure_service(&instance.namespace, &instance.service)?;
         instance.stamp(apply.ctx);
         Ok(instance)
     }
 
     fn put(apply: &mut Apply<'_>, instance: Instance) -> Arc<Instance> {
-        apply.catalog.keep_instance(instance, apply.changes)
+        apply.keep_instance(instance)
     }
 
     fn delete(apply: &mut Apply<'_>, old: &Arc<Instance>) -> Result<(), Outcome> {
-        apply.catalog.remove_instance(old, apply.changes);
+        apply.remove_instance(old);
         Ok(())
     }
 }

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use crate::catalog::Catalog;
-use crate::catalog::change::{ChangeSet, Entity, Outcome, admits_gray};
+use crate::catalog::change::{Entity, Outcome, admits_gray};
 use crate::catalog::command::Op;
-use crate::catalog::ctx::Ctx;
+use crate::catalog::ctx::{Apply, Ctx};
 use crate::catalog::history::Thing;
 use crate::catalog::releases::{Releasable, later, refuse_unpinned};
-use crate::catalog::resource::{Apply, Resource};
+use crate::catalog::resource::Resource;
 use crate::model::code::{Code, Refusal};
 use crate::model::is_stale;
 use crate::model::release::{Pin, ReleaseOp, ReleaseType, publishable};
@@ -103,83 +103,6 @@ impl Catalog {
         }
     }
 
-    pub(in crate::catalog) fn publish_rule(
-        &mut self,
-        ctx: &Ctx,
-        family: Family,
-        draft: &RuleReleaseDraft,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
-        let rule = self.rule_to_publish(family, draft);
-        if let Ok(rule) = &rule {
-            let now = Pin { revision: Some(rule.revision.clone()), ..self.pin_beside(rule) };
-            if let Some(refused) = refuse_unpinned(draft.pin.as_ref(), &now, changes) {
-                return refused;
-            }
-        }
-        rule.and_then(|rule| self.try_publish_rule(ctx, rule, family, draft, changes)).unwrap_or_else(Outcome::from)
-    }
-
-    /// Publishes the copy of a rule from the time of the request. The rule must still exist.
-    pub(in crate::catalog) fn publish_rule_copy(
-        &mut self,
-        ctx: &Ctx,
-        copy: Arc<Rule>,
-        family: Family,
-        draft: &RuleReleaseDraft,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
-        let there = self.rule_to_publish(family, draft);
-        there.and_then(|_| self.try_publish_rule(ctx, copy, family, draft, changes)).unwrap_or_else(Outcome::from)
-    }
-
-    fn try_publish_rule(
-        &mut self,
-        ctx: &Ctx,
-        rule: Arc<Rule>,
-        family: Family,
-        draft: &RuleReleaseDraft,
-        changes: &mut ChangeSet,
-    ) -> Result<Outcome, Refusal> {
-        if is_stale(&draft.revision, &rule.revision) {
-            return Ok(Outcome { entity: Entity::Rule(rule), ..Code::DataConflict.into() });
-        }
-        let release_type = ReleaseType::read(draft.release_type.as_deref())?;
-        let book = self.rules.of(family);
-        // A planned release is checked when it is due.
-        let is_later = later(ctx, draft.publish_at()).is_some();
-        let active_grays = if is_later { 0 } else { book.active().grays(&rule.id) };
-        publishable(release_type, draft.is_for_everybody(), active_grays > 0)?;
-        admits_gray(release_type, active_grays)?;
-        Catalog::admits_plan(book.releases_of(&rule.id), ctx, draft.publish_at())?;
-        let given_id = draft.given_id().filter(|_| draft.names_rule());
-        let named = draft.given_release_name().and_then(|name| book.release(&rule.id, name));
-        if let Some(taken) = named.or_else(|| book.release_by_id(given_id?)) {
-            return Ok(Outcome::existed(Entity::RuleRelease(taken.clone())));
-        }
-        let mut release = RuleRelease {
-            id: given_id.map_or_else(|| ctx.draw_id(), str::to_owned),
-            name: draft.given_release_name().unwrap_or_default().to_owned(),
-            description: draft.description.clone().unwrap_or_default(),
-            release_type,
-            client_labels: draft.labels().to_vec(),
-            client_percent: draft.share(),
-            plan: None,
-            rollout: draft.plan.clone().map(|plan| Box::new(StagedRollout::begin(plan, ctx.time, ctx.is_approved))),
-            version: 0,
-            active: true,
-            rule,
-            created: ctx.stamp(),
-            modified: ctx.stamp(),
-        };
-        release.version = release.take_version(self, changes);
-        if release.name.is_empty() {
-            release.name = release.free_name(self, ctx, release.version);
-        }
-        let comment = release.description.clone();
-        Ok(self.begin_release(ctx, release, draft.publish_at(), &comment, changes, |_, _| ()))
-    }
-
     /// Finds the rule by `rule_id`, by `rule_name` (with `namespace` if the name is not unique), or without either by
     /// `id`.
     pub(in crate::catalog) fn rule_to_publish(
@@ -208,27 +131,6 @@ impl Catalog {
             return Err(Refusal::new(Code::InvalidParameter, why));
         }
         Ok(first)
-    }
-
-    pub(in crate::catalog) fn change_release(
-        &mut self,
-        ctx: &Ctx,
-        family: Family,
-        op: ReleaseOp,
-        draft: &RuleReleaseDraft,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
-        let target = match self.release_named_by(family, draft) {
-            Ok(target) => target,
-            Err(refusal) => return refusal.into(),
-        };
-        if let Some(release) = &target {
-            let now = Pin { version: Some(release.version), ..self.pin_beside(&release.rule) };
-            if let Some(refused) = refuse_unpinned(draft.pin.as_ref(), &now, changes) {
-                return refused;
-            }
-        }
-        self.change_release_of(ctx, op, target, draft.into(), changes)
     }
 
     /// Returns the version in force of a rule, as a condition for an action on it.
@@ -260,5 +162,96 @@ impl Catalog {
                 && draft.given_release_name().is_none_or(|name| name == release.name)
         };
         Ok(found.filter(fits).cloned())
+    }
+}
+
+impl Apply<'_> {
+    pub(in crate::catalog) fn publish_rule(&mut self, family: Family, draft: &RuleReleaseDraft) -> Outcome {
+        let rule = self.catalog.rule_to_publish(family, draft);
+        if let Ok(rule) = &rule {
+            let now = Pin { revision: Some(rule.revision.clone()), ..self.catalog.pin_beside(rule) };
+            if let Some(refused) = refuse_unpinned(draft.pin.as_ref(), &now, self.changes) {
+                return refused;
+            }
+        }
+        rule.and_then(|rule| self.try_publish_rule(rule, family, draft)).unwrap_or_else(Outcome::from)
+    }
+
+    /// Publishes the copy of a rule from the time of the request. The rule must still exist.
+    pub(in crate::catalog) fn publish_rule_copy(
+        &mut self,
+        copy: Arc<Rule>,
+        family: Family,
+        draft: &RuleReleaseDraft,
+    ) -> Outcome {
+        let there = self.catalog.rule_to_publish(family, draft);
+        there.and_then(|_| self.try_publish_rule(copy, family, draft)).unwrap_or_else(Outcome::from)
+    }
+
+    fn try_publish_rule(
+        &mut self,
+        rule: Arc<Rule>,
+        family: Family,
+        draft: &RuleReleaseDraft,
+    ) -> Result<Outcome, Refusal> {
+        if is_stale(&draft.revision, &rule.revision) {
+            return Ok(Outcome { entity: Entity::Rule(rule), ..Code::DataConflict.into() });
+        }
+        let release_type = ReleaseType::read(draft.release_type.as_deref())?;
+        let book = self.catalog.rules.of(family);
+        // A planned release is checked when it is due.
+        let is_later = later(self.ctx, draft.publish_at()).is_some();
+        let active_grays = if is_later { 0 } else { book.active().grays(&rule.id) };
+        publishable(release_type, draft.is_for_everybody(), active_grays > 0)?;
+        admits_gray(release_type, active_grays)?;
+        Catalog::admits_plan(book.releases_of(&rule.id), self.ctx, draft.publish_at())?;
+        let given_id = draft.given_id().filter(|_| draft.names_rule());
+        let named = draft.given_release_name().and_then(|name| book.release(&rule.id, name));
+        if let Some(taken) = named.or_else(|| book.release_by_id(given_id?)) {
+            return Ok(Outcome::existed(Entity::RuleRelease(taken.clone())));
+        }
+        let mut release = RuleRelease {
+            id: given_id.map_or_else(|| self.ctx.draw_id(), str::to_owned),
+            name: draft.given_release_name().unwrap_or_default().to_owned(),
+            description: draft.description.clone().unwrap_or_default(),
+            release_type,
+            client_labels: draft.labels().to_vec(),
+            client_percent: draft.share(),
+            plan: None,
+            rollout: draft
+                .plan
+                .clone()
+                .map(|plan| Box::new(StagedRollout::begin(plan, self.ctx.time, self.ctx.is_approved))),
+            version: 0,
+            active: true,
+            rule,
+            created: self.ctx.stamp(),
+            modified: self.ctx.stamp(),
+        };
+        release.version = release.take_version(self);
+        if release.name.is_empty() {
+            release.name = release.free_name(self.catalog, self.ctx, release.version);
+        }
+        let comment = release.description.clone();
+        Ok(self.begin_release(release, draft.publish_at(), &comment, |_| ()))
+    }
+
+    pub(in crate::catalog) fn change_release(
+        &mut self,
+        family: Family,
+        op: ReleaseOp,
+        draft: &RuleReleaseDraft,
+    ) -> Outcome {
+        let target = match self.catalog.release_named_by(family, draft) {
+            Ok(target) => target,
+            Err(refusal) => return refusal.into(),
+        };
+        if let Some(release) = &target {
+            let now = Pin { version: Some(release.version), ..self.catalog.pin_beside(&release.rule) };
+            if let Some(refused) = refuse_unpinned(draft.pin.as_ref(), &now, self.changes) {
+                return refused;
+            }
+        }
+        self.change_release_of(op, target, draft.into())
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::{Releasable, ReleaseParams, Standing, digest_of, free, says_of_itself};
 use crate::catalog::Catalog;
 use crate::catalog::access::AccountAt;
-use crate::catalog::change::{ChangeSet, Entity};
-use crate::catalog::ctx::Ctx;
+use crate::catalog::change::Entity;
+use crate::catalog::ctx::{Apply, Ctx};
 use crate::catalog::history::Thing;
 use crate::model::audience::Audience;
 use crate::model::config_file::{ConfigRelease, ConfigReleaseDraft};
@@ -84,24 +84,24 @@ impl Releasable for ConfigRelease {
         free(name, |name| catalog.configs.release(&self.key, name).is_none())
     }
 
-    fn take_version(&self, catalog: &mut Catalog, changes: &mut ChangeSet) -> u64 {
-        catalog.configs.next_version(&self.key, changes)
+    fn take_version(&self, apply: &mut Apply<'_>) -> u64 {
+        apply.catalog.configs.next_version(&self.key, apply.changes)
     }
 
-    fn keep(self, catalog: &mut Catalog, changes: &mut ChangeSet) -> Arc<Self> {
-        catalog.configs.put_release(self, changes)
+    fn keep(self, apply: &mut Apply<'_>) -> Arc<Self> {
+        apply.catalog.configs.put_release(self, apply.changes)
     }
 
-    fn discard(&self, catalog: &mut Catalog, changes: &mut ChangeSet) {
-        catalog.configs.remove_release(self, changes);
+    fn discard(&self, apply: &mut Apply<'_>) {
+        apply.catalog.configs.remove_release(self, apply.changes);
     }
 
-    fn on_visible_change(&self, catalog: &mut Catalog, changes: &mut ChangeSet) {
-        catalog.configs.mark(&self.key, changes);
-        self.retain(catalog, changes);
+    fn on_visible_change(&self, apply: &mut Apply<'_>) {
+        apply.catalog.configs.mark(&self.key, apply.changes);
+        self.retain(apply);
     }
 
-    fn retain(&self, catalog: &mut Catalog, changes: &mut ChangeSet) {
-        catalog.retain_config_releases(&self.key, changes);
+    fn retain(&self, apply: &mut Apply<'_>) {
+        apply.retain_config_releases(&self.key);
     }
 }

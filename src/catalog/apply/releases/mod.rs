@@ -14,7 +14,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::change::{ChangeSet, Entity, Outcome, too_many};
-use super::ctx::Ctx;
+use super::ctx::{Apply, Ctx};
 use crate::catalog::Catalog;
 use crate::catalog::access::AccountAt;
 use crate::catalog::history::Thing;
@@ -109,13 +109,13 @@ pub(in crate::catalog) trait Releasable: Archived + Clone + Sized {
     /// Returns an unused release name for this version.
     fn free_name(&self, catalog: &Catalog, ctx: &Ctx, version: u64) -> String;
     /// Takes the next version of the thing, which is never used again.
-    fn take_version(&self, catalog: &mut Catalog, changes: &mut ChangeSet) -> u64;
-    fn keep(self, catalog: &mut Catalog, changes: &mut ChangeSet) -> Arc<Self>;
-    fn discard(&self, catalog: &mut Catalog, changes: &mut ChangeSet);
+    fn take_version(&self, apply: &mut Apply<'_>) -> u64;
+    fn keep(self, apply: &mut Apply<'_>) -> Arc<Self>;
+    fn discard(&self, apply: &mut Apply<'_>);
     /// Updates what depends on the releases that clients see, and prunes inactive ones.
-    fn on_visible_change(&self, catalog: &mut Catalog, changes: &mut ChangeSet);
+    fn on_visible_change(&self, apply: &mut Apply<'_>);
     /// Prunes inactive releases.
-    fn retain(&self, catalog: &mut Catalog, changes: &mut ChangeSet);
+    fn retain(&self, apply: &mut Apply<'_>);
 
     fn state(&self) -> ReleaseState;
     /// Returns the services that it acts on, as far as they are authorized.
@@ -184,31 +184,6 @@ pub(in crate::catalog) struct ReleaseParams<'a> {
 }
 
 impl Catalog {
-    /// Activates a new release, or plans it for later. It has the version that was taken for it, and `comment` of its
-    /// author. `besides` is run after its predecessor has become inactive.
-    pub(in crate::catalog) fn begin_release<R: Releasable>(
-        &mut self,
-        ctx: &Ctx,
-        release: R,
-        at: Option<Timestamp>,
-        comment: &str,
-        changes: &mut ChangeSet,
-        besides: impl FnOnce(&mut Catalog, &mut ChangeSet),
-    ) -> Outcome {
-        let from = release.in_force(self);
-        let Some(at) = later(ctx, at) else {
-            let action = published(release.release_type());
-            let release = self.show(ctx, release, changes, besides);
-            self.remember(ctx, &*release, action, from.as_deref(), comment, changes);
-            return Outcome::done(R::into_entity(release));
-        };
-        let plan = Plan { at, failed: String::new(), approved: ctx.is_approved };
-        besides(self, changes);
-        let release = release.standing(ctx, Standing::Planned(plan)).keep(self, changes);
-        self.remember(ctx, &*release, Action::Schedule, from.as_deref(), comment, changes);
-        Outcome::done(R::into_entity(release))
-    }
-
     /// Checks the limits of planned releases, which retention does not remove.
     pub(in crate::catalog) fn admits_plan<'a, R: Releasable + 'a>(
         siblings: impl Iterator<Item = &'a Arc<R>>,
@@ -226,166 +201,10 @@ impl Catalog {
         Err(too_many("releases of it that are to be published later", limits::SCHEDULED_RELEASES_MAX))
     }
 
-    /// Makes a release visible; a normal one replaces its predecessor.
-    fn show<R: Releasable>(
-        &mut self,
-        ctx: &Ctx,
-        release: R,
-        changes: &mut ChangeSet,
-        besides: impl FnOnce(&mut Catalog, &mut ChangeSet),
-    ) -> Arc<R> {
-        if release.release_type() == ReleaseType::Normal
-            && let Some(before) = release.in_force(self)
-        {
-            before.standing(ctx, Standing::Inactive).keep(self, changes);
-        }
-        besides(self, changes);
-        let release = release.keep(self, changes);
-        release.on_visible_change(self, changes);
-        release
-    }
-
-    /// Applies the transition of the table to a release.
-    pub(in crate::catalog) fn change_release_of<R: Releasable>(
-        &mut self,
-        ctx: &Ctx,
-        op: ReleaseOp,
-        target: Option<Arc<R>>,
-        wish: ReleaseParams<'_>,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
-        let state = target.as_ref().map_or(ReleaseState::Missing, |release| release.state());
-        let entity = target.clone().map_or(Entity::None, R::into_entity);
-        match (transition(op, state), target) {
-            (Transition::Refuse(refusal), _) => Outcome { entity, ..refusal.into() },
-            (Transition::Stay(code), _) => Outcome { entity, ..code.into() },
-            (_, None) => Code::NotFoundResource.into(),
-            (Transition::Activate, Some(target)) => {
-                self.activate_again(ctx, &*target, Action::Rollback, wish.comment, changes)
-            }
-            (Transition::Deactivate, Some(target)) => {
-                let target = target.with_rollout(ctx, |rollout| rollout.halted(RolloutState::Stopped, wish.comment));
-                self.deactivate(ctx, &target, Action::Stop, wish.comment, changes)
-            }
-            (Transition::Promote, Some(target)) => self.promote(ctx, &*target, wish, changes),
-            (Transition::Withdraw, Some(target)) => self.withdraw(ctx, &*target, wish, changes),
-            (Transition::Roll, Some(target)) => self.steer(ctx, op, &*target, wish, changes),
-            (Transition::Remove, Some(target)) => {
-                let from = target.in_force(self);
-                target.discard(self, changes);
-                self.remember(ctx, &*target, Action::Delete, from.as_deref(), wish.comment, changes);
-                Outcome::done(entity)
-            }
-        }
-    }
-
-    fn activate_again<R: Releasable>(
-        &mut self,
-        ctx: &Ctx,
-        target: &R,
-        action: Action,
-        comment: &str,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
-        let from = target.in_force(self);
-        let version = target.take_version(self, changes);
-        // The approval was for the publication. After a rollback, its steps need a new one.
-        let keeps_approval = action != Action::Rollback;
-        let target = target.with_rollout(ctx, |rollout| StagedRollout {
-            approved: rollout.approved && keeps_approval,
-            ..rollout.at_step(rollout.step, ctx.time)
-        });
-        let release = self.show(ctx, target.standing(ctx, Standing::Active(version)), changes, |_, _| ());
-        self.remember(ctx, &*release, action, from.as_deref(), comment, changes);
-        Outcome::done(R::into_entity(release))
-    }
-
-    fn deactivate<R: Releasable>(
-        &mut self,
-        ctx: &Ctx,
-        target: &R,
-        action: Action,
-        comment: &str,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
-        let from = target.in_force(self);
-        let release = target.standing(ctx, Standing::Inactive).keep(self, changes);
-        release.on_visible_change(self, changes);
-        self.remember(ctx, &*release, action, from.as_deref(), comment, changes);
-        Outcome::done(R::into_entity(release))
-    }
-
-    /// Promotes in one step, so that clients of the gray release see nothing else in between.
-    fn promote<R: Releasable>(
-        &mut self,
-        ctx: &Ctx,
-        gray: &R,
-        wish: ReleaseParams<'_>,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
-        let has_name = |name: &str| gray.siblings(self).into_iter().find(|release| release.name() == name);
-        if let Some(taken) = wish.new_name.and_then(has_name) {
-            let refusal = Refusal::new(Code::ExistedResource, "there is a release of this name");
-            return Outcome { entity: R::into_entity(taken), ..refusal.into() };
-        }
-        let from = gray.in_force(self);
-        let version = gray.take_version(self, changes);
-        // The cluster acts by a plan in the name of its author.
-        let acting = ctx.in_name_of(if ctx.by == CLUSTER { gray.author() } else { &ctx.by });
-        let name = wish.new_name.map_or_else(|| gray.free_name(self, &acting, version), str::to_owned);
-        let normal = gray.promoted(&acting, name, version);
-        gray.with_rollout(ctx, StagedRollout::done).standing(ctx, Standing::Inactive).keep(self, changes);
-        let normal = self.show(&acting, normal, changes, |_, _| ());
-        ctx.draw_after(&acting);
-        self.remember(&acting, &*normal, Action::Promote, from.as_deref(), wish.comment, changes);
-        Outcome::done(R::into_entity(normal))
-    }
-
     /// Returns the normal release that was in force before this one, if it is still stored.
     pub(in crate::catalog) fn earlier_normal<R: Releasable>(&self, normal: &R) -> Option<Arc<R>> {
         let may_return = |release: &Arc<R>| release.state() == ReleaseState::NormalInactive;
         normal.siblings(self).into_iter().filter(may_return).max_by_key(|release| release.version())
-    }
-
-    fn withdraw<R: Releasable>(
-        &mut self,
-        ctx: &Ctx,
-        normal: &R,
-        wish: ReleaseParams<'_>,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
-        if !wish.to_previous {
-            return self.deactivate(ctx, normal, Action::Withdraw, wish.comment, changes);
-        }
-        let Some(previous) = self.earlier_normal(normal) else {
-            return Refusal::new(Code::NotFoundResource, "there is no earlier normal release to go back to").into();
-        };
-        self.activate_again(ctx, &*previous, Action::Withdraw, wish.comment, changes)
-    }
-
-    fn remember<R: Releasable>(
-        &mut self,
-        ctx: &Ctx,
-        release: &R,
-        action: Action,
-        from: Option<&R>,
-        comment: &str,
-        changes: &mut ChangeSet,
-    ) {
-        let is_planned = !matches!(action, Action::RolloutPaused | Action::RolloutResumed | Action::RolloutStopped);
-        let event = Event {
-            time: ctx.time,
-            // A planned action is recorded in the name of its author.
-            user: if ctx.by == CLUSTER && is_planned { release.author().to_owned() } else { ctx.by.clone() },
-            action,
-            release_name: release.name().to_owned(),
-            version: release.version(),
-            from_version: from.map_or(0, Archived::version),
-            comment: comment.to_owned(),
-        };
-        let thing = release.of();
-        self.tell_of_release(&thing, &event, release.rollout(), changes);
-        self.history.add(thing, event, changes);
     }
 
     /// Returns the name of the release of a thing that has this version now.
@@ -400,6 +219,144 @@ impl Catalog {
                 releases.find(|release| release.version == version).map(|release| release.name.clone())
             }
         }
+    }
+}
+
+impl Apply<'_> {
+    /// Activates a new release, or plans it for later. It has the version that was taken for it, and `comment` of its
+    /// author. `besides` is run after its predecessor has become inactive.
+    pub(in crate::catalog) fn begin_release<R: Releasable>(
+        &mut self,
+        release: R,
+        at: Option<Timestamp>,
+        comment: &str,
+        besides: impl FnOnce(&mut Apply<'_>),
+    ) -> Outcome {
+        let from = release.in_force(self.catalog);
+        let Some(at) = later(self.ctx, at) else {
+            let action = published(release.release_type());
+            let release = self.show(release, besides);
+            self.remember(&*release, action, from.as_deref(), comment);
+            return Outcome::done(R::into_entity(release));
+        };
+        let plan = Plan { at, failed: String::new(), approved: self.ctx.is_approved };
+        besides(self);
+        let release = release.standing(self.ctx, Standing::Planned(plan)).keep(self);
+        self.remember(&*release, Action::Schedule, from.as_deref(), comment);
+        Outcome::done(R::into_entity(release))
+    }
+
+    /// Makes a release visible; a normal one replaces its predecessor.
+    fn show<R: Releasable>(&mut self, release: R, besides: impl FnOnce(&mut Apply<'_>)) -> Arc<R> {
+        if release.release_type() == ReleaseType::Normal
+            && let Some(before) = release.in_force(self.catalog)
+        {
+            before.standing(self.ctx, Standing::Inactive).keep(self);
+        }
+        besides(self);
+        let release = release.keep(self);
+        release.on_visible_change(self);
+        release
+    }
+
+    /// Applies the transition of the table to a release.
+    pub(in crate::catalog) fn change_release_of<R: Releasable>(
+        &mut self,
+        op: ReleaseOp,
+        target: Option<Arc<R>>,
+        wish: ReleaseParams<'_>,
+    ) -> Outcome {
+        let state = target.as_ref().map_or(ReleaseState::Missing, |release| release.state());
+        let entity = target.clone().map_or(Entity::None, R::into_entity);
+        match (transition(op, state), target) {
+            (Transition::Refuse(refusal), _) => Outcome { entity, ..refusal.into() },
+            (Transition::Stay(code), _) => Outcome { entity, ..code.into() },
+            (_, None) => Code::NotFoundResource.into(),
+            (Transition::Activate, Some(target)) => self.activate_again(&*target, Action::Rollback, wish.comment),
+            (Transition::Deactivate, Some(target)) => {
+                let target =
+                    target.with_rollout(self.ctx, |rollout| rollout.halted(RolloutState::Stopped, wish.comment));
+                self.deactivate(&target, Action::Stop, wish.comment)
+            }
+            (Transition::Promote, Some(target)) => self.promote(&*target, wish),
+            (Transition::Withdraw, Some(target)) => self.withdraw(&*target, wish),
+            (Transition::Roll, Some(target)) => self.steer(op, &*target, wish),
+            (Transition::Remove, Some(target)) => {
+                let from = target.in_force(self.catalog);
+                target.discard(self);
+                self.remember(&*target, Action::Delete, from.as_deref(), wish.comment);
+                Outcome::done(entity)
+            }
+        }
+    }
+
+    fn activate_again<R: Releasable>(&mut self, target: &R, action: Action, comment: &str) -> Outcome {
+        let from = target.in_force(self.catalog);
+        let version = target.take_version(self);
+        // The approval was for the publication. After a rollback, its steps need a new one.
+        let keeps_approval = action != Action::Rollback;
+        let target = target.with_rollout(self.ctx, |rollout| StagedRollout {
+            approved: rollout.approved && keeps_approval,
+            ..rollout.at_step(rollout.step, self.ctx.time)
+        });
+        let release = self.show(target.standing(self.ctx, Standing::Active(version)), |_| ());
+        self.remember(&*release, action, from.as_deref(), comment);
+        Outcome::done(R::into_entity(release))
+    }
+
+    fn deactivate<R: Releasable>(&mut self, target: &R, action: Action, comment: &str) -> Outcome {
+        let from = target.in_force(self.catalog);
+        let release = target.standing(self.ctx, Standing::Inactive).keep(self);
+        release.on_visible_change(self);
+        self.remember(&*release, action, from.as_deref(), comment);
+        Outcome::done(R::into_entity(release))
+    }
+
+    /// Promotes in one step, so that clients of the gray release see nothing else in between.
+    fn promote<R: Releasable>(&mut self, gray: &R, wish: ReleaseParams<'_>) -> Outcome {
+        let has_name = |name: &str| gray.siblings(self.catalog).into_iter().find(|release| release.name() == name);
+        if let Some(taken) = wish.new_name.and_then(has_name) {
+            let refusal = Refusal::new(Code::ExistedResource, "there is a release of this name");
+            return Outcome { entity: R::into_entity(taken), ..refusal.into() };
+        }
+        let from = gray.in_force(self.catalog);
+        let version = gray.take_version(self);
+        // The cluster acts by a plan in the name of its author.
+        let acting = self.ctx.in_name_of(if self.ctx.by == CLUSTER { gray.author() } else { &self.ctx.by });
+        let name = wish.new_name.map_or_else(|| gray.free_name(self.catalog, &acting, version), str::to_owned);
+        let normal = gray.promoted(&acting, name, version);
+        gray.with_rollout(self.ctx, StagedRollout::done).standing(self.ctx, Standing::Inactive).keep(self);
+        let normal = self.under(&acting).show(normal, |_| ());
+        self.ctx.draw_after(&acting);
+        self.under(&acting).remember(&*normal, Action::Promote, from.as_deref(), wish.comment);
+        Outcome::done(R::into_entity(normal))
+    }
+
+    fn withdraw<R: Releasable>(&mut self, normal: &R, wish: ReleaseParams<'_>) -> Outcome {
+        if !wish.to_previous {
+            return self.deactivate(normal, Action::Withdraw, wish.comment);
+        }
+        let Some(previous) = self.catalog.earlier_normal(normal) else {
+            return Refusal::new(Code::NotFoundResource, "there is no earlier normal release to go back to").into();
+        };
+        self.activate_again(&*previous, Action::Withdraw, wish.comment)
+    }
+
+    fn remember<R: Releasable>(&mut self, release: &R, action: Action, from: Option<&R>, comment: &str) {
+        let is_planned = !matches!(action, Action::RolloutPaused | Action::RolloutResumed | Action::RolloutStopped);
+        let event = Event {
+            time: self.ctx.time,
+            // A planned action is recorded in the name of its author.
+            user: if self.ctx.by == CLUSTER && is_planned { release.author().to_owned() } else { self.ctx.by.clone() },
+            action,
+            release_name: release.name().to_owned(),
+            version: release.version(),
+            from_version: from.map_or(0, Archived::version),
+            comment: comment.to_owned(),
+        };
+        let thing = release.of();
+        self.tell_of_release(&thing, &event, release.rollout());
+        self.catalog.history.add(thing, event, self.changes);
     }
 }
 

@@ -1,7 +1,6 @@
 //! Events of releases for webhooks.
 
-use crate::catalog::Catalog;
-use crate::catalog::change::ChangeSet;
+use crate::catalog::ctx::Apply;
 use crate::catalog::history::Thing;
 use crate::catalog::webhooks::beginning;
 use crate::model::limits;
@@ -9,16 +8,15 @@ use crate::model::release::Event;
 use crate::model::rollout::StagedRollout;
 use crate::model::webhook::{HookEvent, News, ReleaseNews, RolloutNews};
 
-impl Catalog {
+impl Apply<'_> {
     /// Adds the event of a release, queued at the end of the entry.
     pub(in crate::catalog) fn tell_of_release(
-        &self,
+        &mut self,
         thing: &Thing,
         event: &Event,
         rollout: Option<&StagedRollout>,
-        changes: &mut ChangeSet,
     ) {
-        let Some(word) = HookEvent::of(event.action).filter(|_| self.webhooks.is_listening()) else { return };
+        let Some(word) = HookEvent::of(event.action).filter(|_| self.catalog.webhooks.is_listening()) else { return };
         let is_of_rollout = matches!(word, HookEvent::RolloutStep | HookEvent::RolloutStopped);
         let rollout = rollout.filter(|_| is_of_rollout).map(|rollout| RolloutNews {
             step: rollout.step,
@@ -34,15 +32,15 @@ impl Catalog {
             comment: beginning(&event.comment, limits::WEBHOOK_COMMENT_CHARS_MAX),
         };
         let news = News { event: word, time: event.time, release: Some(release), rollout, ..News::default() };
-        self.tell_of_thing(thing, news, changes);
+        self.tell_of_thing(thing, news);
     }
 
     /// Adds an event about a thing with releases.
-    pub(in crate::catalog) fn tell_of_thing(&self, thing: &Thing, news: News, changes: &mut ChangeSet) {
-        if !self.webhooks.is_listening() {
+    pub(in crate::catalog) fn tell_of_thing(&mut self, thing: &Thing, news: News) {
+        if !self.catalog.webhooks.is_listening() {
             return;
         }
-        changes.tell(match thing {
+        self.changes.tell(match thing {
             Thing::File(key) => News {
                 kind: "configfile".into(),
                 namespace: key.namespace.clone(),
@@ -51,7 +49,7 @@ impl Catalog {
                 ..news
             },
             Thing::Rule(family, id) => {
-                let rule = self.rules.of(*family).get(id);
+                let rule = self.catalog.rules.of(*family).get(id);
                 let (namespace, name) =
                     rule.map(|rule| (rule.namespace.clone(), rule.name.clone())).unwrap_or_default();
                 News { kind: family.word().into(), namespace, name, ..news }

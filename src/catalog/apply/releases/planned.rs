@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::super::scope::refused_at;
 use super::{Releasable, Standing, published};
 use crate::catalog::Catalog;
-use crate::catalog::change::{ChangeSet, Outcome, admits_gray};
-use crate::catalog::ctx::Ctx;
+use crate::catalog::change::{Outcome, admits_gray};
+use crate::catalog::ctx::{Apply, Ctx};
 use crate::catalog::history::Thing;
 use crate::model::access::CLUSTER;
 use crate::model::code::{Code, Refusal};
@@ -28,52 +28,6 @@ pub struct Due {
 }
 
 impl Catalog {
-    /// Publishes a release that is due. It may have been deleted since the leader found it.
-    pub(in crate::catalog) fn publish_due(&mut self, ctx: &Ctx, due: &Due, changes: &mut ChangeSet) -> Outcome {
-        match &due.thing {
-            Thing::File(key) => {
-                let release = self.configs.release(key, &due.release_name).cloned();
-                self.publish_planned(ctx, release, due, changes)
-            }
-            Thing::Rule(family, id) => {
-                let release = self.rules.of(*family).release(id, &due.release_name).cloned();
-                self.publish_planned(ctx, release, due, changes)
-            }
-        }
-    }
-
-    fn publish_planned<R: Releasable>(
-        &mut self,
-        ctx: &Ctx,
-        release: Option<Arc<R>>,
-        due: &Due,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
-        let is_due = |release: &Arc<R>| {
-            let plan = release.plan().filter(|plan| plan.state() == ReleaseState::Scheduled);
-            plan.is_some_and(|plan| plan.at == due.at && plan.at <= ctx.sure())
-        };
-        let Some(release) = release.filter(is_due) else { return Code::NoNeedUpdate.into() };
-        let active_grays = release.active_grays(self);
-        let verdict = publishable(release.release_type(), release.audience().is_everybody(), active_grays > 0)
-            .and_then(|()| admits_gray(release.release_type(), active_grays));
-        let gate = if release.release_type() == ReleaseType::Gray { Gate::Gray } else { Gate::Publish };
-        let is_approved = release.plan().is_some_and(|plan| plan.approved);
-        let verdict = verdict
-            .and_then(|()| self.check_author(ctx, &*release))
-            .and_then(|()| self.check_planned(ctx, (&release.of(), gate), is_approved));
-        let Err(refusal) = verdict else {
-            return self.activate_again(ctx, &*release, published(release.release_type()), "", changes);
-        };
-        let from = release.in_force(self);
-        // The text becomes part of hashed rows, so it must not change within a level (`tests::words`).
-        let plan = Plan { at: due.at, failed: refusal.detail.clone(), approved: false };
-        let failed = release.standing(ctx, Standing::Planned(plan)).keep(self, changes);
-        self.remember(ctx, &*failed, Action::Failed, from.as_deref(), &refusal.detail, changes);
-        failed.retain(self, changes);
-        Outcome { entity: R::into_entity(failed), ..refusal.into() }
-    }
-
     /// Refuses a release whose author no longer has the right to make it.
     pub(super) fn check_author<R: Releasable>(&self, ctx: &Ctx, release: &R) -> Result<(), Refusal> {
         let author = release.author();
@@ -111,5 +65,47 @@ impl Catalog {
             at,
         });
         files.chain(rules).take(limits::BATCH_ITEMS_MAX).collect()
+    }
+}
+
+impl Apply<'_> {
+    /// Publishes a release that is due. It may have been deleted since the leader found it.
+    pub(in crate::catalog) fn publish_due(&mut self, due: &Due) -> Outcome {
+        match &due.thing {
+            Thing::File(key) => {
+                let release = self.catalog.configs.release(key, &due.release_name).cloned();
+                self.publish_planned(release, due)
+            }
+            Thing::Rule(family, id) => {
+                let release = self.catalog.rules.of(*family).release(id, &due.release_name).cloned();
+                self.publish_planned(release, due)
+            }
+        }
+    }
+
+    fn publish_planned<R: Releasable>(&mut self, release: Option<Arc<R>>, due: &Due) -> Outcome {
+        let is_due = |release: &Arc<R>| {
+            let plan = release.plan().filter(|plan| plan.state() == ReleaseState::Scheduled);
+            plan.is_some_and(|plan| plan.at == due.at && plan.at <= self.ctx.sure())
+        };
+        let Some(release) = release.filter(is_due) else { return Code::NoNeedUpdate.into() };
+        let active_grays = release.active_grays(self.catalog);
+        let verdict = publishable(release.release_type(), release.audience().is_everybody(), active_grays > 0)
+            .and_then(|()| admits_gray(release.release_type(), active_grays));
+        let gate = if release.release_type() == ReleaseType::Gray { Gate::Gray } else { Gate::Publish };
+        let is_approved = release.plan().is_some_and(|plan| plan.approved);
+        let verdict = verdict
+            .and_then(|()| self.catalog.check_author(self.ctx, &*release))
+            .and_then(|()| self.catalog.check_planned(self.ctx, (&release.of(), gate), is_approved));
+        let Err(refusal) = verdict else {
+            return self.activate_again(&*release, published(release.release_type()), "");
+        };
+        let from = release.in_force(self.catalog);
+        // The text becomes part of hashed rows, so it must not change within a level (`tests::words`).
+        let plan = Plan { at: due.at, failed: refusal.detail.clone(), approved: false };
+        let failed = release.standing(self.ctx, Standing::Planned(plan)).keep(self);
+        self.remember(&*failed, Action::Failed, from.as_deref(), &refusal.detail);
+        failed.retain(self);
+        Outcome { entity: R::into_entity(failed), ..refusal.into() }
     }
 }

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Releasable, ReleaseParams};
 use crate::catalog::Catalog;
-use crate::catalog::change::{ChangeSet, Outcome};
-use crate::catalog::ctx::Ctx;
+use crate::catalog::change::Outcome;
+use crate::catalog::ctx::Apply;
 use crate::catalog::history::Thing;
 use crate::model::code::{Code, Refusal};
 use crate::model::policy::Gate;
@@ -88,16 +88,11 @@ impl Catalog {
         let promotes = release.rollout().is_some_and(StagedRollout::is_next_last);
         if promotes { Gate::Promote } else { Gate::Gray }
     }
+}
 
+impl Apply<'_> {
     /// Applies a caller's operation to the rollout of an active gray release.
-    pub(super) fn steer<R: Releasable>(
-        &mut self,
-        ctx: &Ctx,
-        op: ReleaseOp,
-        release: &R,
-        wish: ReleaseParams<'_>,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
+    pub(super) fn steer<R: Releasable>(&mut self, op: ReleaseOp, release: &R, wish: ReleaseParams<'_>) -> Outcome {
         let Some(rollout) = release.rollout() else {
             return Refusal::new(Code::BadRequest, "it was published without a plan").into();
         };
@@ -115,54 +110,43 @@ impl Catalog {
                 return Outcome::done(R::into_entity(Arc::new(release.clone())));
             }
             let reason = format!("signal: {}", because(steering.reason, "not ok"));
-            return self.stop_rollout(ctx, release, rollout, &reason, changes);
+            return self.stop_rollout(release, rollout, &reason);
         }
         match steering.action {
             None => Refusal::new(Code::InvalidParameter, "action is required").into(),
             Some(RolloutAction::Pause) if rollout.state == RolloutState::Paused && !rollout.waits => unchanged(),
             Some(RolloutAction::Pause) => {
                 let reason = because(steering.comment, "paused");
-                self.halt(ctx, release, rollout.halted(RolloutState::Paused, &reason), changes)
+                self.halt(release, rollout.halted(RolloutState::Paused, &reason))
             }
             Some(RolloutAction::Resume) if rollout.state == RolloutState::Running => unchanged(),
             Some(RolloutAction::Resume) => {
-                let resumed = rollout.at_step(rollout.step, ctx.time);
-                self.roll(ctx, release, resumed, (Action::RolloutResumed, steering.comment), changes)
+                let resumed = rollout.at_step(rollout.step, self.ctx.time);
+                self.roll(release, resumed, (Action::RolloutResumed, steering.comment))
             }
-            Some(RolloutAction::Advance) => self.take_next_step(ctx, release, rollout, steering.comment, changes),
+            Some(RolloutAction::Advance) => self.take_next_step(release, rollout, steering.comment),
             Some(RolloutAction::Stop) => {
                 let reason = because(steering.comment, "stopped");
-                self.stop_rollout(ctx, release, rollout, &reason, changes)
+                self.stop_rollout(release, rollout, &reason)
             }
         }
     }
 
     /// Applies a change that the leader found due. Ignored if the name now belongs to another release.
-    pub(in crate::catalog) fn move_rollout(
-        &mut self,
-        ctx: &Ctx,
-        found: &RolloutTransition,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
+    pub(in crate::catalog) fn move_rollout(&mut self, found: &RolloutTransition) -> Outcome {
         match &found.thing {
             Thing::File(key) => {
-                let release = self.configs.release(key, &found.release_name).cloned();
-                self.move_rollout_of(ctx, release, found, changes)
+                let release = self.catalog.configs.release(key, &found.release_name).cloned();
+                self.move_rollout_of(release, found)
             }
             Thing::Rule(family, id) => {
-                let release = self.rules.of(*family).release(id, &found.release_name).cloned();
-                self.move_rollout_of(ctx, release, found, changes)
+                let release = self.catalog.rules.of(*family).release(id, &found.release_name).cloned();
+                self.move_rollout_of(release, found)
             }
         }
     }
 
-    fn move_rollout_of<R: Releasable>(
-        &mut self,
-        ctx: &Ctx,
-        release: Option<Arc<R>>,
-        found: &RolloutTransition,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
+    fn move_rollout_of<R: Releasable>(&mut self, release: Option<Arc<R>>, found: &RolloutTransition) -> Outcome {
         let is_found = |release: &Arc<R>| {
             release.is_rolling()
                 && release.version() == found.version
@@ -175,102 +159,76 @@ impl Catalog {
         };
         let is_running = rollout.state == RolloutState::Running;
         match &found.change {
-            RolloutChange::Stop(reason) => self.stop_rollout(ctx, &*release, rollout, reason, changes),
+            RolloutChange::Stop(reason) => self.stop_rollout(&*release, rollout, reason),
             RolloutChange::Pause(reason) if is_running => {
-                self.halt(ctx, &*release, rollout.halted(RolloutState::Paused, reason), changes)
+                self.halt(&*release, rollout.halted(RolloutState::Paused, reason))
             }
             RolloutChange::Wait(reason) if is_running => {
                 let waiting = StagedRollout { waits: true, ..rollout.halted(RolloutState::Paused, reason) };
-                self.halt(ctx, &*release, waiting, changes)
+                self.halt(&*release, waiting)
             }
             RolloutChange::GoOn if rollout.waits => {
-                let resumed = rollout.at_step(rollout.step, ctx.time);
-                self.roll(ctx, &*release, resumed, (Action::RolloutResumed, ""), changes)
+                let resumed = rollout.at_step(rollout.step, self.ctx.time);
+                self.roll(&*release, resumed, (Action::RolloutResumed, ""))
             }
             RolloutChange::Advance | RolloutChange::AdvanceUnmeasured(_)
-                if rollout.next_at().is_some_and(|at| at <= ctx.sure()) =>
+                if rollout.next_at().is_some_and(|at| at <= self.ctx.sure()) =>
             {
-                let gate = Self::gate_of_next_step(&*release);
+                let gate = Catalog::gate_of_next_step(&*release);
                 let verdict = self
-                    .check_author(ctx, &*release)
-                    .and_then(|()| self.check_planned(ctx, (&release.of(), gate), rollout.approved));
+                    .catalog
+                    .check_author(self.ctx, &*release)
+                    .and_then(|()| self.catalog.check_planned(self.ctx, (&release.of(), gate), rollout.approved));
                 match verdict {
                     Ok(()) => {
                         let comment = match &found.change {
                             RolloutChange::AdvanceUnmeasured(unmeasured) => unmeasured,
                             _ => "",
                         };
-                        self.take_next_step(ctx, &*release, rollout, comment, changes)
+                        self.take_next_step(&*release, rollout, comment)
                     }
-                    Err(refusal) => {
-                        self.halt(ctx, &*release, rollout.halted(RolloutState::Paused, &refusal.detail), changes)
-                    }
+                    Err(refusal) => self.halt(&*release, rollout.halted(RolloutState::Paused, &refusal.detail)),
                 }
             }
             _ => Code::NoNeedUpdate.into(),
         }
     }
 
-    fn take_next_step<R: Releasable>(
-        &mut self,
-        ctx: &Ctx,
-        release: &R,
-        rollout: &StagedRollout,
-        comment: &str,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
+    fn take_next_step<R: Releasable>(&mut self, release: &R, rollout: &StagedRollout, comment: &str) -> Outcome {
         if rollout.is_next_last() {
-            return self.promote(ctx, release, ReleaseParams { comment, ..ReleaseParams::default() }, changes);
+            return self.promote(release, ReleaseParams { comment, ..ReleaseParams::default() });
         }
-        let next = rollout.at_step(rollout.step + 1, ctx.time);
+        let next = rollout.at_step(rollout.step + 1, self.ctx.time);
         let told = match comment {
             "" => format!("step {}: {} %", next.step, next.percent()),
             comment => format!("step {}: {} %: {comment}", next.step, next.percent()),
         };
-        self.roll(ctx, release, next, (Action::RolloutStep, &told), changes)
+        self.roll(release, next, (Action::RolloutStep, &told))
     }
 
     /// Stops a rollout; its clients fall back to the release in force.
-    fn stop_rollout<R: Releasable>(
-        &mut self,
-        ctx: &Ctx,
-        release: &R,
-        rollout: &StagedRollout,
-        reason: &str,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
-        let stopped = release.rolled(ctx, rollout.halted(RolloutState::Stopped, reason));
-        self.deactivate(ctx, &stopped, Action::RolloutStopped, reason, changes)
+    fn stop_rollout<R: Releasable>(&mut self, release: &R, rollout: &StagedRollout, reason: &str) -> Outcome {
+        let stopped = release.rolled(self.ctx, rollout.halted(RolloutState::Stopped, reason));
+        self.deactivate(&stopped, Action::RolloutStopped, reason)
     }
 
-    fn halt<R: Releasable>(
-        &mut self,
-        ctx: &Ctx,
-        release: &R,
-        rollout: StagedRollout,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
+    fn halt<R: Releasable>(&mut self, release: &R, rollout: StagedRollout) -> Outcome {
         let reason = rollout.reason.clone();
-        self.roll(ctx, release, rollout, (Action::RolloutPaused, &reason), changes)
+        self.roll(release, rollout, (Action::RolloutPaused, &reason))
     }
 
     /// Changes the dates of live rollouts for which `moved` returns a new state.
-    pub(in crate::catalog) fn redate_rollouts(
-        &mut self,
-        ctx: &Ctx,
-        moved: impl Fn(&StagedRollout) -> Option<StagedRollout>,
-        changes: &mut ChangeSet,
-    ) {
-        for live in self.live_rollouts() {
+    pub(in crate::catalog) fn redate_rollouts(&mut self, moved: impl Fn(&StagedRollout) -> Option<StagedRollout>) {
+        for live in self.catalog.live_rollouts() {
             let Some(rollout) = moved(&live.rollout) else { continue };
             match &live.thing {
                 Thing::File(key) => {
-                    let release = self.configs.release(key, &live.release_name).cloned();
-                    release.map(|release| release.rolled(ctx, rollout).keep(self, changes));
+                    let release = self.catalog.configs.release(key, &live.release_name).cloned();
+                    release.map(|release| release.rolled(self.ctx, rollout).keep(self));
                 }
                 Thing::Rule(family, id) => {
-                    let release = self.rules.of(*family).release(id, &live.release_name).cloned();
-                    release.map(|release| release.rolled(ctx, rollout).keep(self, changes));
+                    let release = self.catalog.rules.of(*family).release(id, &live.release_name).cloned();
+                    release.map(|release| release.rolled(self.ctx, rollout).keep(self));
                 }
             }
         }
@@ -279,19 +237,17 @@ impl Catalog {
     /// Stores a release with another state of its rollout, under the same version, so clients that have it keep it.
     fn roll<R: Releasable>(
         &mut self,
-        ctx: &Ctx,
         release: &R,
         rollout: StagedRollout,
         (action, comment): (Action, &str),
-        changes: &mut ChangeSet,
     ) -> Outcome {
-        let from = release.in_force(self);
+        let from = release.in_force(self.catalog);
         let grows = action == Action::RolloutStep;
-        let release = release.rolled(ctx, rollout).keep(self, changes);
+        let release = release.rolled(self.ctx, rollout).keep(self);
         if grows {
-            release.on_visible_change(self, changes);
+            release.on_visible_change(self);
         }
-        self.remember(ctx, &*release, action, from.as_deref(), comment, changes);
+        self.remember(&*release, action, from.as_deref(), comment);
         Outcome::done(R::into_entity(release))
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::{Releasable, ReleaseParams, Standing, digest_of, free, says_of_itself};
 use crate::catalog::Catalog;
 use crate::catalog::access::AccountAt;
-use crate::catalog::change::{ChangeSet, Entity};
-use crate::catalog::ctx::Ctx;
+use crate::catalog::change::Entity;
+use crate::catalog::ctx::{Apply, Ctx};
 use crate::catalog::history::Thing;
 use crate::model::audience::Audience;
 use crate::model::release::{Plan, ReleaseState, ReleaseType};
@@ -82,28 +82,28 @@ impl Releasable for RuleRelease {
         free(format!("v{version}"), |name| book.release(&self.rule.id, name).is_none())
     }
 
-    fn take_version(&self, catalog: &mut Catalog, changes: &mut ChangeSet) -> u64 {
-        let book = catalog.rules.of_mut(self.rule.family());
+    fn take_version(&self, apply: &mut Apply<'_>) -> u64 {
+        let book = apply.catalog.rules.of_mut(self.rule.family());
         let Some(rule) = book.get(&self.rule.id).cloned() else { return self.version + 1 };
         let versions = rule.versions + 1;
-        book.put_rule(Rule { versions, ..Rule::clone(&rule) }, changes);
+        book.put_rule(Rule { versions, ..Rule::clone(&rule) }, apply.changes);
         versions
     }
 
-    fn keep(self, catalog: &mut Catalog, changes: &mut ChangeSet) -> Arc<Self> {
-        catalog.rules.of_mut(self.rule.family()).put_release(self, changes)
+    fn keep(self, apply: &mut Apply<'_>) -> Arc<Self> {
+        apply.catalog.rules.of_mut(self.rule.family()).put_release(self, apply.changes)
     }
 
-    fn discard(&self, catalog: &mut Catalog, changes: &mut ChangeSet) {
-        catalog.rules.of_mut(self.rule.family()).remove_release(self, changes);
+    fn discard(&self, apply: &mut Apply<'_>) {
+        apply.catalog.rules.of_mut(self.rule.family()).remove_release(self, apply.changes);
     }
 
     /// Prunes inactive releases. Watchers are notified when the release is stored.
-    fn on_visible_change(&self, catalog: &mut Catalog, changes: &mut ChangeSet) {
-        self.retain(catalog, changes);
+    fn on_visible_change(&self, apply: &mut Apply<'_>) {
+        self.retain(apply);
     }
 
-    fn retain(&self, catalog: &mut Catalog, changes: &mut ChangeSet) {
-        catalog.retain_rule_releases(self.rule.family(), &self.rule.id, changes);
+    fn retain(&self, apply: &mut Apply<'_>) {
+        apply.retain_rule_releases(self.rule.family(), &self.rule.id);
     }
 }
