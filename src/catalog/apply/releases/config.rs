@@ -2,31 +2,20 @@
 
 use std::sync::Arc;
 
-use super::{Releasable, ReleaseParams, Standing, digest_of, free, says_of_itself};
+use super::{Releasable, Standing, digest_of, free, says_of_itself};
 use crate::catalog::Catalog;
 use crate::catalog::access::AccountAt;
 use crate::catalog::change::Entity;
 use crate::catalog::ctx::{Apply, Ctx};
 use crate::catalog::history::Thing;
 use crate::model::audience::Audience;
-use crate::model::config_file::{ConfigRelease, ConfigReleaseDraft};
+use crate::model::config_file::ConfigRelease;
 use crate::model::release::{Plan, ReleaseState, ReleaseType};
 use crate::model::rollout::StagedRollout;
 use crate::model::rule::Effect;
 
-impl<'a> From<&'a ConfigReleaseDraft> for ReleaseParams<'a> {
-    fn from(draft: &'a ConfigReleaseDraft) -> Self {
-        ReleaseParams {
-            new_name: draft.new_release_name.as_deref().filter(|name| !name.is_empty()),
-            to_previous: draft.to_previous.unwrap_or_default(),
-            comment: draft.release_description.as_deref().unwrap_or_default(),
-            steering: draft.steering(),
-        }
-    }
-}
-
 impl Releasable for ConfigRelease {
-    says_of_itself!(ConfigRelease);
+    says_of_itself!(ConfigRelease, id draw_number, labels labels);
 
     fn digest(&self) -> String {
         let plan = self.rollout.as_ref().map(|rollout| &rollout.plan);
@@ -36,26 +25,6 @@ impl Releasable for ConfigRelease {
 
     fn rule_revision(&self) -> &str {
         ""
-    }
-
-    fn promoted(&self, ctx: &Ctx, name: String, version: u64) -> Self {
-        ConfigRelease {
-            id: ctx.draw_number(),
-            name,
-            release_type: ReleaseType::Normal,
-            labels: Vec::new(),
-            client_percent: None,
-            rollout: None,
-            version,
-            active: true,
-            created: ctx.stamp(),
-            modified: ctx.stamp(),
-            ..self.clone()
-        }
-    }
-
-    fn into_entity(this: Arc<Self>) -> Entity {
-        Entity::ConfigRelease(this)
     }
 
     fn of(&self) -> Thing {

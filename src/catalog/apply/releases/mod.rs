@@ -24,10 +24,12 @@ use crate::model::access::CLUSTER;
 use crate::model::approval::MeantRelease;
 use crate::model::audience::Audience;
 use crate::model::code::{Code, Refusal};
+use crate::model::config_file::ConfigReleaseDraft;
 use crate::model::limits;
 use crate::model::release::{Action, Event, Pin, Plan, ReleaseOp, ReleaseState, ReleaseType, Transition, transition};
 use crate::model::rollout::{RolloutState, StagedRollout, Steering};
 use crate::model::rule::Effect;
+use crate::model::rule::release::RuleReleaseDraft;
 use crate::model::time::Timestamp;
 pub use planned::Due;
 pub use rollout::{LiveRollout, RolloutChange, RolloutTransition};
@@ -124,7 +126,7 @@ pub(in crate::catalog) trait Releasable: Archived + Clone + Sized {
 
 /// Implements methods of [`Releasable`] from the fields that both kinds have.
 macro_rules! says_of_itself {
-    ($release:ident) => {
+    ($release:ident, id $draw:ident, labels $labels:ident) => {
         fn id(&self) -> String {
             self.id.to_string()
         }
@@ -168,6 +170,26 @@ macro_rules! says_of_itself {
             let client_percent = if rollout.is_live() { client_percent } else { self.client_percent.clone() };
             $release { client_percent, rollout: Some(Box::new(rollout)), modified: ctx.stamp(), ..self.clone() }
         }
+
+        fn promoted(&self, ctx: &Ctx, name: String, version: u64) -> Self {
+            $release {
+                id: ctx.$draw(),
+                name,
+                release_type: ReleaseType::Normal,
+                $labels: Vec::new(),
+                client_percent: None,
+                rollout: None,
+                version,
+                active: true,
+                created: ctx.stamp(),
+                modified: ctx.stamp(),
+                ..self.clone()
+            }
+        }
+
+        fn into_entity(this: Arc<Self>) -> Entity {
+            Entity::$release(this)
+        }
     };
 }
 use says_of_itself;
@@ -182,6 +204,23 @@ pub(in crate::catalog) struct ReleaseParams<'a> {
     pub(in crate::catalog) comment: &'a str,
     pub(in crate::catalog) steering: Steering<'a>,
 }
+
+/// Implements the parameters of an operation from the fields that drafts of both kinds have.
+macro_rules! release_params {
+    ($($draft:ident: $description:ident),+) => {
+        $( impl<'a> From<&'a $draft> for ReleaseParams<'a> {
+            fn from(draft: &'a $draft) -> Self {
+                ReleaseParams {
+                    new_name: draft.new_release_name.as_deref().filter(|name| !name.is_empty()),
+                    to_previous: draft.to_previous.unwrap_or_default(),
+                    comment: draft.$description.as_deref().unwrap_or_default(),
+                    steering: draft.steering(),
+                }
+            }
+        } )+
+    };
+}
+release_params!(ConfigReleaseDraft: release_description, RuleReleaseDraft: description);
 
 impl Catalog {
     /// Checks the limits of planned releases, which retention does not remove.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Releasable, ReleaseParams, Standing, digest_of, free, says_of_itself};
+use super::{Releasable, Standing, digest_of, free, says_of_itself};
 use crate::catalog::Catalog;
 use crate::catalog::access::AccountAt;
 use crate::catalog::change::Entity;
@@ -11,22 +11,11 @@ use crate::catalog::history::Thing;
 use crate::model::audience::Audience;
 use crate::model::release::{Plan, ReleaseState, ReleaseType};
 use crate::model::rollout::StagedRollout;
-use crate::model::rule::release::{RuleRelease, RuleReleaseDraft};
+use crate::model::rule::release::RuleRelease;
 use crate::model::rule::{Effect, Rule};
 
-impl<'a> From<&'a RuleReleaseDraft> for ReleaseParams<'a> {
-    fn from(draft: &'a RuleReleaseDraft) -> Self {
-        ReleaseParams {
-            new_name: draft.new_release_name.as_deref().filter(|name| !name.is_empty()),
-            to_previous: draft.to_previous.unwrap_or_default(),
-            comment: draft.description.as_deref().unwrap_or_default(),
-            steering: draft.steering(),
-        }
-    }
-}
-
 impl Releasable for RuleRelease {
-    says_of_itself!(RuleRelease);
+    says_of_itself!(RuleRelease, id draw_id, labels client_labels);
 
     fn digest(&self) -> String {
         let plan = self.rollout.as_ref().map(|rollout| &rollout.plan);
@@ -35,26 +24,6 @@ impl Releasable for RuleRelease {
 
     fn rule_revision(&self) -> &str {
         &self.rule.revision
-    }
-
-    fn promoted(&self, ctx: &Ctx, name: String, version: u64) -> Self {
-        RuleRelease {
-            id: ctx.draw_id(),
-            name,
-            release_type: ReleaseType::Normal,
-            client_labels: Vec::new(),
-            client_percent: None,
-            rollout: None,
-            version,
-            active: true,
-            created: ctx.stamp(),
-            modified: ctx.stamp(),
-            ..self.clone()
-        }
-    }
-
-    fn into_entity(this: Arc<Self>) -> Entity {
-        Entity::RuleRelease(this)
     }
 
     fn of(&self) -> Thing {
