@@ -26,7 +26,7 @@ pub struct CredentialWatcher(Mutex<HeldCredentials>);
 
 #[derive(Default)]
 struct HeldCredentials {
-    by_key: HashMap<WatchKey, WatchedCredential>,
+    by_key: HashMap<WatchKey, WatchedCredential>, // bound: held-requests
     /// True while the task runs.
     is_kept: bool,
 }
