@@ -41,8 +41,7 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
         "scripts/run                  # builds and starts a node; RocksDB is compiled once, into ~/.cache/thuban\n\
          scripts/cargo test --lib     # cargo with that RocksDB: any subcommand, build output stays out of the \
          checkout\nscripts/test                 # all tests, with real processes, clients and a browser\n\
-         .ci/run                      # all that must hold before a change is merged: lints, tests, package, fuzzing, \
-         containers",
+         .ci/run                      # every check before a merge: lints, tests, package, fuzzing, containers",
         BUILDS,
     ),
     ("docs/clients/grpc-go.md", "go mod init shop && go get google.golang.org/grpc@v1.85.0 && go mod tidy", LIBRARY),
