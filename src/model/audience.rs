@@ -65,7 +65,7 @@ pub fn check_labels(labels: &[ClientLabel]) -> Result<(), Refusal> {
 pub struct ClientPercent {
     /// Label that identifies a client: `CLIENT_IP`, or another key. A client without it is not selected.
     pub by: String,
-    /// 1 to 100.
+    /// Percentage from 1 to 100.
     pub percent: Uint32,
 }
 

@@ -55,7 +55,7 @@ impl Format {
     /// none.
     pub fn of_suffix(file: &str) -> Option<Format> {
         let (_, suffix) = file.rsplit_once('.')?;
-        // Clients read files of these suffixes as properties before these formats existed.
+        // Before these formats existed, clients read files with these suffixes as properties.
         let says_nothing = ["text", Format::Toml.word()].iter().any(|word| suffix.eq_ignore_ascii_case(word));
         Format::of_word(&suffix.to_ascii_lowercase()).ok().filter(|_| !says_nothing)
     }

@@ -4,7 +4,7 @@
 //! The node that receives a request seals the content under the data key before it proposes it. Apply compares sealed
 //! contents like any others: equal contents of one file are sealed alike. The result depends on whether the file was
 //! encrypted at that moment and, if the caller gave no content, on the content that the node found. The node records
-//! both ([`Sealing`]), and apply refuses a draft that was prepared for another state of the file.
+//! both ([`Sealing`]), and apply does not accept a draft that was prepared for another state of the file.
 
 use serde::{Deserialize, Serialize};
 

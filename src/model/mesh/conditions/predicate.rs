@@ -1,4 +1,4 @@
-//! Conditions on a text in an analysed form.
+//! Conditions on a text in a parsed form.
 
 use crate::model::mesh::re2::{self, Pattern};
 use crate::model::rule::matching::{MatchString, MatchType, Matcher, ValueType};

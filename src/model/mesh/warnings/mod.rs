@@ -97,7 +97,7 @@ pub(super) fn carries(rule: &Rule, dialect: Dialect, library: Library) -> bool {
             let breakers = callee.map(|callee| breakers::plan(&[&on], &called(callee), dialect));
             breakers.iter().flatten().any(|breaker| breaker.detection.is_some())
         }
-        // Routes by metadata and to the nearest are carried; other families are not.
+        // Routes by metadata and to the nearest instances are carried; other families are not.
         other => matches!(other, Body::Routing(_)),
     }
 }

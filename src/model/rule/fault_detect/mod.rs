@@ -28,7 +28,7 @@ shape! {
     /// Target and method of probes.
     ///
     /// The fields of a probe may also be given in the rule itself (the flat form). They are stored as sent, and appear
-    /// to clients as an additional sub-rule until an update contains `rules` and none of them.
+    /// to clients as an additional sub-rule until an update contains `rules` but none of these fields.
     pub struct FaultDetect / FaultDetectPatch {
         written {
             rules: Vec<FaultDetectSubRule>,

@@ -175,7 +175,7 @@ impl DestinationGroup {
 }
 
 impl RoutingConfig {
-    /// Returns the given fields that are specific to policies, each with these.
+    /// Returns the given fields that are specific to some policies, each with those policies.
     fn given(&self) -> impl Iterator<Item = (&'static str, &'static [RoutePolicy])> {
         use RoutePolicy::{Metadata, Nearby, Rule};
         let fields: [(&str, bool, &[RoutePolicy]); 8] = [
