@@ -74,13 +74,13 @@ impl fmt::Display for Unreadable {
 pub enum Refused {
     #[error("not a zip archive, or a damaged one: {0}")]
     Damaged(String),
-    #[error("{0} entries, at most {1}: take it apart")]
+    #[error("{0} entries, at most {1}: split it")]
     TooMany(usize, usize),
-    #[error("its texts are more than {0} bytes together, or {RATIO_MAX} times its own size: take it apart")]
+    #[error("its texts have more than {0} bytes, or {RATIO_MAX} times its own size: split it")]
     TooLarge(u64),
-    #[error("{0:?} is in it twice")]
+    #[error("{0:?} occurs twice in it")]
     Twice(String),
-    #[error("its META is not what it should be: {0}")]
+    #[error("its META is invalid: {0}")]
     Meta(String),
 }
 
@@ -364,7 +364,7 @@ mod tests {
         };
         let names: Vec<String> = (0..11).map(|n| n.to_string()).collect();
         let many: Vec<_> = names.iter().map(|name| (name.as_str(), "")).collect();
-        assert_eq!(told(&many), "11 entries, at most 10: take it apart");
+        assert_eq!(told(&many), "11 entries, at most 10: split it");
         assert_eq!(told(&[("a", "1"), ("b", &large)]), "more than 1048576 bytes", "one of them alone");
         let some = &large[1..];
         let bomb: Vec<_> = names.iter().take(6).map(|name| (name.as_str(), some)).collect();

@@ -283,7 +283,7 @@ pub fn refused_address(address: IpAddr, allows_private: bool) -> String {
             format!("{address} is in none of the private networks that may be reached, see --webhook-private-networks")
         }
         Reach::Private => format!("{address} is not a public address: allow_private has to be true for that"),
-        Reach::Public | Reach::Forbidden => format!("{address} is no address that anything is sent to"),
+        Reach::Public | Reach::Forbidden => format!("nothing is sent to the address {address}"),
     }
 }
 

@@ -17,7 +17,7 @@ pub(super) fn check(text: &str) -> Result<(), Fault> {
     let strange = text.char_indices().find(|(_, character)| !tag::is_character(*character));
     let form = check_form(text);
     let Some((byte, character)) = strange else { return form };
-    let fault = Fault::at(text, byte, format!("the character U+{:04X} is none that XML has", u32::from(character)));
+    let fault = Fault::at(text, byte, format!("the character U+{:04X} is not allowed in XML", u32::from(character)));
     let is_first = |other: &Fault| (fault.line, fault.column) <= (other.line, other.column);
     if form.as_ref().err().is_none_or(is_first) { Err(fault) } else { form }
 }
@@ -37,7 +37,7 @@ fn check_form(text: &str) -> Result<(), Fault> {
         match event {
             Event::Start(_) | Event::Empty(_) => {
                 if depth == 0 && has_root {
-                    return refuse("a second element stands beside the first, and one has to hold all others");
+                    return refuse("there is a second root element");
                 }
                 has_root = true;
                 let is_empty = matches!(event, Event::Empty(_));
@@ -53,22 +53,22 @@ fn check_form(text: &str) -> Result<(), Fault> {
             // The reader checks that the tag matches the open element.
             Event::End(_) => depth = depth.saturating_sub(1),
             Event::Text(part) if depth == 0 && !part.trim().is_empty() => {
-                return refuse("text stands outside of the element that has to hold all");
+                return refuse("there is text outside of the root element");
             }
             Event::Text(part) => {
                 if let Some(at) = part.find("]]>") {
-                    return Err(told((at, "]]> stands in a text, where it is written ]]&gt;".to_owned())));
+                    return Err(told((at, "]]> in a text has to be written ]]&gt;".to_owned())));
                 }
             }
             Event::CData(_) | Event::GeneralRef(_) if depth == 0 => {
-                return refuse("text stands outside of the element that has to hold all");
+                return refuse("there is text outside of the root element");
             }
             Event::GeneralRef(name) => check_reference(&name, has_doctype).map_err(|why| told((0, why)))?,
-            Event::Decl(_) if start > 0 => return refuse("the declaration <?xml comes before all else"),
-            Event::DocType(_) if has_root => return refuse("the document type comes before the first element"),
+            Event::Decl(_) if start > 0 => return refuse("the declaration <?xml has to be at the very start"),
+            Event::DocType(_) if has_root => return refuse("the document type has to precede the root element"),
             Event::DocType(_) => has_doctype = true,
             Event::Eof if depth > 0 => return refuse("the text ends before all elements are closed"),
-            Event::Eof if !has_root => return refuse("there is no element"),
+            Event::Eof if !has_root => return refuse("there is no root element"),
             Event::Eof => return Ok(()),
             Event::CData(_) | Event::Comment(_) | Event::Decl(_) | Event::PI(_) => {}
         }

@@ -197,7 +197,7 @@ impl<'a> Reading<'a> {
         keys.is_value_next = is_key;
         match text {
             Some(text) if is_key && !keys.seen.insert(text.to_owned()) => {
-                Err(fault(at, format!("the key {:?} is there twice", shortened(text))))
+                Err(fault(at, format!("the key {:?} occurs twice", shortened(text))))
             }
             _ => Ok(()),
         }

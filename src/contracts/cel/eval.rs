@@ -94,7 +94,7 @@ impl<'a> Run<'a> {
             }
             for (there, _) in &members {
                 if equal(there, &key, self.fuel)? {
-                    return failed("a key is there twice");
+                    return failed("a key occurs twice");
                 }
             }
             self.make(2 * size_of::<Val<'_>>())?;

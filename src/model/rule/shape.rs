@@ -125,7 +125,7 @@ macro_rules! shape {
             )* )?
         }
 
-        #[doc = concat!("The fields of `", stringify!($shape), "` that a caller gives; an absent one stays as it is.")]
+        #[doc = concat!("Fields of `", stringify!($shape), "` in a request; an absent one is not changed.")]
         #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
         #[serde(default)]
         pub struct $patch {

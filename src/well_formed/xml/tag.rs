@@ -12,7 +12,7 @@ pub(super) fn check_tag(tag: &str, has_doctype: bool) -> Result<(), At> {
     let mut at = 1 + end_of_name(&tag[1..]);
     let rest = &tag[at..];
     if at == 1 || !(rest.is_empty() || rest.starts_with(is_blank)) {
-        return Err((0, "a tag has no name that an element may have".to_owned()));
+        return Err((0, "a tag has no valid name of an element".to_owned()));
     }
     let mut seen = HashSet::new();
     loop {
@@ -24,7 +24,7 @@ pub(super) fn check_tag(tag: &str, has_doctype: bool) -> Result<(), At> {
         }
         let length = end_of_name(rest);
         if length == 0 {
-            return Err((0, "an attribute has no name that one may have".to_owned()));
+            return Err((0, "an attribute has no valid name".to_owned()));
         }
         let name = &rest[..length];
         if at == before {
@@ -33,7 +33,7 @@ pub(super) fn check_tag(tag: &str, has_doctype: bool) -> Result<(), At> {
         at += length;
         at += blanks(&tag[at..]);
         if !tag[at..].starts_with('=') {
-            return Err((0, format!("the attribute {name} has no = behind its name")));
+            return Err((0, format!("the attribute {name} has no = after its name")));
         }
         at += 1;
         at += blanks(&tag[at..]);
@@ -48,7 +48,7 @@ pub(super) fn check_tag(tag: &str, has_doctype: bool) -> Result<(), At> {
             return Err((0, "the value of an attribute lacks its closing quote".to_owned()));
         };
         if !seen.insert(name) {
-            return Err((0, format!("the attribute {name} is there twice")));
+            return Err((0, format!("the attribute {name} occurs twice")));
         }
         check_value(&tag[at..at + length], has_doctype).map_err(|(byte, why)| (at + byte, why))?;
         at += length + 1;
@@ -57,13 +57,13 @@ pub(super) fn check_tag(tag: &str, has_doctype: bool) -> Result<(), At> {
 
 fn check_value(value: &str, has_doctype: bool) -> Result<(), At> {
     if let Some(at) = value.find('<') {
-        return Err((at, "the value of an attribute holds a <, which is written &lt;".to_owned()));
+        return Err((at, "a < in the value of an attribute has to be written &lt;".to_owned()));
     }
     for (at, _) in value.match_indices('&') {
         let rest = &value[at + 1..];
         let length = rest.strip_prefix('#').map_or_else(|| end_of_name(rest), |digits| 1 + end_of_name_char(digits));
         if length == 0 || !rest[length..].starts_with(';') {
-            return Err((at, "a plain & stands in the value of an attribute, where it is written &amp;".to_owned()));
+            return Err((at, "a plain & in the value of an attribute has to be written &amp;".to_owned()));
         }
         check_reference(&rest[..length], has_doctype).map_err(|why| (at, why))?;
     }
@@ -74,14 +74,14 @@ fn check_value(value: &str, has_doctype: bool) -> Result<(), At> {
 pub(super) fn check_reference(name: &str, has_doctype: bool) -> Result<(), String> {
     let Some(number) = name.strip_prefix('#') else {
         let is_known = ENTITIES.contains(&name) || (has_doctype && !name.is_empty() && end_of_name(name) == name.len());
-        let why = || format!("the entity &{name}; is not declared; a plain & is written &amp;");
+        let why = || format!("the entity &{name}; is not declared; a plain & has to be written &amp;");
         return if is_known { Ok(()) } else { Err(why()) };
     };
     let (digits, radix) = number.strip_prefix('x').map_or((number, 10), |digits| (digits, 16));
     let is_number = digits.chars().all(|digit| digit.is_digit(radix));
     let code = u32::from_str_radix(digits, radix).ok().filter(|_| is_number);
     let is_character = code.and_then(char::from_u32).is_some_and(is_character);
-    if is_character { Ok(()) } else { Err(format!("the reference &{name}; stands for no character of XML")) }
+    if is_character { Ok(()) } else { Err(format!("the reference &{name}; is not a character of XML")) }
 }
 
 /// Reports whether XML allows this character.
