@@ -89,7 +89,8 @@ impl AliasDraft {
         self
     }
 
-    /// Overwrites `alias` with the given fields; absent ones are not changed. The service is given by namespace and name.
+    /// Overwrites `alias` with the given fields; absent ones are not changed. The service is given by namespace and
+    /// name.
     pub fn lay_over(&self, alias: &mut ServiceAlias) {
         if let Some(service) = &self.service {
             alias.service.clone_from(service);
