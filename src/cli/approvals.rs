@@ -28,7 +28,7 @@ pub(super) struct ApprovalArgs {
     /// Request approval, with this comment, if a policy requires it
     #[arg(long, value_name = "WHY", conflicts_with = "emergency")]
     request: Option<String>,
-    /// With --request: once approved, wait for `thuban requests --run ID`
+    /// Wait, once a --request is approved, for `thuban requests --run ID`
     #[arg(long, requires = "request")]
     hold: bool,
     /// Do it without approval and despite a freeze, for this reason of 8 characters or more; requires releaser and

@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(met.finding(5, false), Finding::Exists, "a cluster that is there is joined, not formed");
     }
 
-    /// By the list of that node there may be a majority as well.
+    /// A node with another list may count a majority of its own.
     #[test]
     fn nothing_is_formed_while_a_node_with_another_list_is_at_the_address_of_a_peer() {
         let mut met = Met::default();

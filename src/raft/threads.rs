@@ -54,7 +54,7 @@ impl Threads {
 }
 
 impl Drop for Threads {
-    /// Never blocks: the last handle on a node may be dropped on any thread, also on one of these.
+    /// Drops without blocking: the last handle on a node may be dropped on any thread, also on one of these.
     fn drop(&mut self) {
         if let Some(runtime) = self.0.get_mut().take() {
             runtime.shutdown_background();

@@ -56,7 +56,7 @@ impl ProtocolVariant for Delta {
         request.node = None;
     }
 
-    /// The names are retained, so that missing resources are reported as removed.
+    /// Keeps the names, so that missing resources are reported as removed.
     fn forget_versions(request: &mut DeltaDiscoveryRequest) {
         request.initial_resource_versions.values_mut().for_each(String::clear);
     }
