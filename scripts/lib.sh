@@ -286,3 +286,28 @@ compose() {
     command -v "${command[0]}" >/dev/null || die "neither 'docker compose' nor docker-compose is installed"
     "${command[@]}" --project-directory "$ROOT" -f "$ROOT/docker-compose.yml" "$@"
 }
+
+# native_versions FOLDER: locked versions, in a checkout, of the libraries that scripts/native.sh compiles.
+native_versions() { grep -A1 -E '^name = "(librocksdb-sys|tikv-jemalloc-sys)"' "$1/Cargo.lock"; }
+
+# binary_of_revision COMMIT PROFILE OPTIONS: prints the path of the program of an earlier revision, built once by the
+# present compiler: that of the revision may not be installed. Needs prepare_build, and a subshell: $(binary_of_revision …).
+binary_of_revision() {
+    local commit=$1 profile=$2 tree binary
+    shift 2
+    binary=$CACHE/revisions/$commit-$profile
+    if [ ! -x "$binary" ]; then
+        say "building revision ${commit:0:12} ($profile)"
+        tree=$(mktemp -d)
+        # shellcheck disable=SC2064 # the folder of now
+        trap "git -C '$ROOT' worktree remove --force '$tree' 2>/dev/null || true" EXIT
+        git -C "$ROOT" worktree add --quiet --detach "$tree" "$commit"
+        cmp -s <(native_versions "$tree") <(native_versions "$ROOT") || NATIVE_CONFIG= # cargo builds its other RocksDB
+        (cd "$tree" && RUSTUP_TOOLCHAIN=${RUSTUP_TOOLCHAIN:-$(compiler_version)} \
+            run_cargo build "$@" --locked --bin thuban </dev/null >&2)
+        mkdir -p "$CACHE/revisions"
+        cp "$(built_by_cargo "$profile")" "$binary.part"
+        mv "$binary.part" "$binary"
+    fi
+    echo "$binary"
+}

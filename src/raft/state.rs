@@ -113,7 +113,7 @@ impl State {
         }
     }
 
-    /// Current time of the cluster, see [`super::clock`].
+    /// Returns the current time of the cluster, see [`super::clock`].
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
