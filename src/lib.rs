@@ -178,6 +178,9 @@
 //! | long answers | rules without bodies by `brief=true`, files with contents by `brief=false`; at most 16 MiB |
 //! | too many releases | the oldest inactive ones are removed; a list of releases has the highest removed version |
 
+// The futures of handlers nest deeply: held reads within scans within limits.
+#![recursion_limit = "256"]
+
 mod address;
 pub mod api;
 pub mod brief_places;
