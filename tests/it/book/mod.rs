@@ -312,7 +312,7 @@ async fn run(file: &str) {
     terminal.close().await;
 }
 
-/// Waits until the demo that README.md starts is complete: a reader needs longer than that to open a terminal.
+/// Commands that end once the demo of README.md is complete: a reader needs longer than that to open a terminal.
 const DEMO_IS_COMPLETE: &str = "\
 (
     export THUBAN_ENDPOINT=http://127.0.0.1:8090
