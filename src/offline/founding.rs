@@ -15,7 +15,7 @@ use crate::format::codec;
 use crate::format::header::StateHeader;
 use crate::format::level::Level;
 use crate::format::types::{CommittedLeaderId, LogId, Member, NodeId, StoredMembership, all_vote};
-use crate::raft::machine::{PROGRESS_KEY, Progress};
+use crate::raft::progress::{PROGRESS_KEY, Progress};
 use crate::store::{FileKind, RowSink, write_file};
 
 /// Cluster to be founded, and the state that it is founded from.

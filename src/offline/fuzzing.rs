@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 use super::state_scan::survey;
 use crate::catalog::Catalog;
 use crate::catalog::rekey::Rebirth;
-use crate::raft::machine::PROGRESS_KEY;
+use crate::raft::progress::PROGRESS_KEY;
 use crate::store;
 
 const DIGEST_BYTES: usize = 32;

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::state_scan::{Survey, SurveyedFile, TableSize, survey_file};
 use crate::format::level::LevelRange;
 use crate::format::types::NodeId;
-use crate::raft::machine::Progress;
+use crate::raft::progress::Progress;
 use crate::store::{FileKind, LogExtent, LogSize, ReadOnlyStore};
 
 /// Result of an inspection. Fields that apply only to the other kind are absent.

@@ -13,7 +13,7 @@ use crate::catalog::rekey::notification_id_of;
 use crate::catalog::{Row, Table};
 use crate::format::codec;
 use crate::format::header::StateHeader;
-use crate::raft::machine::{PROGRESS_KEY, Progress};
+use crate::raft::progress::{PROGRESS_KEY, Progress};
 use crate::store::{self, Contents, FileKind, RowSink};
 
 /// Size of one table.

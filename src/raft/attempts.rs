@@ -1,8 +1,15 @@
 //! Time limits of the repeated attempts to propose a command.
 
+use std::time::Duration;
+
 use tokio::time::Instant;
 
-use super::node::{LEADER_PATIENCE, PROPOSE_WITHIN};
+/// Time limit of a command, after which its outcome is reported as unknown. It is below the request timeout, so that
+/// the caller still gets the answer.
+pub(super) const PROPOSE_WITHIN: Duration = Duration::from_secs(8);
+/// Time for which a request waits for a leader: longer than an election, and short enough that a caller of a node that
+/// is cut off is answered within three seconds.
+pub(crate) const LEADER_PATIENCE: Duration = Duration::from_millis(2500);
 
 /// Limits of the attempts of one command.
 pub(super) struct Attempts {

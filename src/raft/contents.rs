@@ -1,10 +1,11 @@
 //! Texts of contents that are on disk only, read from their rows: for releases that come into force again, for answers
 //! of writes, and for callers that request one.
 
+mod on_node;
+
 use std::io;
 use std::sync::Arc;
 
-use super::node::Node;
 use crate::catalog::configs::contents::{row_key, text_of_row};
 use crate::catalog::{Edit, Entity, Outcome};
 use crate::model::config_file::ConfigRelease;
@@ -62,19 +63,4 @@ pub(super) fn lacks_text(release: &ConfigRelease) -> bool {
 /// Reports whether [`lacks_text`] holds for a release among the outcomes.
 pub(super) fn any_lacks_text(outcomes: &[Outcome]) -> bool {
     outcomes.iter().any(|outcome| matches!(&outcome.entity, Entity::ConfigRelease(release) if lacks_text(release)))
-}
-
-impl Node {
-    /// Returns a content with its text, reading the text from its row if it is not in memory, which blocks. `None` if
-    /// no row has the content any more.
-    pub fn whole(&self, content: &Content) -> io::Result<Option<Content>> {
-        if content.text().is_some() {
-            return Ok(Some(content.clone()));
-        }
-        let text = ContentTexts { edits: &[], store: self.store() }.of(content)?;
-        Ok(text.map(|text| {
-            content.give(text.clone());
-            content.with_text(text)
-        }))
-    }
 }

@@ -1,6 +1,6 @@
 //! Effects of applied entries, and the watch keys that they wake.
 
-use super::machine::Progress;
+use super::progress::Progress;
 use super::state::{Applied, CommandReply};
 use crate::catalog::time::TimeMark;
 use crate::catalog::{Change, RequestId};

@@ -10,17 +10,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::node::Node;
-use super::state::CommandReply;
-use crate::catalog::RequestId;
+pub use super::state::ApplyListener;
 use crate::format::types::NodeId;
 pub use crate::peer::ExtensionCall;
 use std::time::Duration;
-
-/// Listener to the state machine.
-pub trait ApplyListener: Send + Sync + 'static {
-    /// Hears of what was applied, once for each group of entries; apply waits for it.
-    fn applied(&self, replies: &[(RequestId, CommandReply)]);
-}
 
 /// The part of a node above consensus.
 pub trait Extension: ApplyListener {

@@ -17,7 +17,6 @@
 //! Reading rows first writes the pending ones, so a snapshot or a backup, which consists of rows, holds everything that
 //! was ever acknowledged here, and the log is purged only up to a snapshot.
 
-use std::collections::BTreeSet;
 use std::io;
 use std::mem;
 use std::sync::Arc;
@@ -28,8 +27,6 @@ use openraft::OptionalSend;
 use openraft::storage::{EntryResponder, RaftSnapshotBuilder, RaftStateMachine};
 use openraft::type_config::alias::SnapshotOf;
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use tokio::task::yield_now;
 
 use super::backup::header_of;
@@ -37,85 +34,20 @@ use super::checkpoint_hashes::Checkpoints;
 use super::contents::{ContentTexts, any_lacks_text};
 use super::cost::{ApplyBatch, Groups, HELD_MAX, Opened, Payload};
 use super::effects::{Effects, watch_keys};
-use super::extension::ApplyListener;
-use super::state::{Applied, CommandReply, State};
+use super::progress::{PROGRESS_KEY, Progress};
+use super::state::{Applied, ApplyListener, CommandReply, State};
 use super::state_size::Weight;
 use super::threads::at_length;
 use crate::catalog::{Catalog, Change, Edit};
 use crate::format::codec;
-use crate::format::pack::hash_bytes;
-use crate::format::types::{Entry, LogId, NodeId, SnapshotMeta, StoredMembership, TypeConfig};
+use crate::format::types::{Entry, LogId, SnapshotMeta, StoredMembership, TypeConfig};
 use crate::metrics::Metrics;
 use crate::peer::Checkpoint;
 use crate::store::{SnapshotFile, Store, blocking};
 use crate::watch::Hub;
 
-/// Key of the Raft adapter's row; table 0 is not one of the catalog's.
-pub(crate) const PROGRESS_KEY: &[u8] = &[0];
-
 /// Default number of entries between two checkpoints of the state hash.
 const CHECKPOINT_ENTRIES: u64 = 1024;
-
-/// State stored in addition to the catalog's rows, always written in the same batch as the rows that it describes.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Progress {
-    pub last_applied: Option<LogId>,
-    pub membership: StoredMembership,
-    /// Hash chain over the edits of all commands, in order: equal on two nodes at the same index exactly if apply did
-    /// the same on both.
-    #[serde(with = "hash_bytes")]
-    pub hash: [u8; 32],
-}
-
-impl Progress {
-    pub(crate) fn read(row: Option<Vec<u8>>) -> io::Result<Progress> {
-        row.map_or_else(|| Ok(Progress::default()), |bytes| codec::from_bytes(&bytes))
-    }
-
-    pub(crate) fn index(&self) -> u64 {
-        self.last_applied.map_or(0, |id| id.index)
-    }
-
-    /// Checks that no entry is left out: this state would silently differ from that of all others.
-    fn check_follows(&self, log_id: &LogId) -> io::Result<()> {
-        match &self.last_applied {
-            Some(last) if last.index + 1 != log_id.index => {
-                Err(corrupt(format!("log entry {log_id} is to be applied, and {last} was the last")))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn fold(&mut self, index: u64, edits: &[Edit]) {
-        let mut hash = Sha256::new();
-        hash.update(self.hash);
-        hash.update(index.to_be_bytes());
-        for edit in edits {
-            let value = edit.value.as_deref().unwrap_or_default();
-            hash.update([u8::from(edit.value.is_some())]);
-            hash.update((edit.key.len() as u64).to_be_bytes());
-            hash.update(&edit.key);
-            hash.update((value.len() as u64).to_be_bytes());
-            hash.update(value);
-        }
-        self.hash = hash.finalize().into();
-    }
-
-    /// Returns the value that the members compare at this index: a hash of the state hash, the voters and the learners
-    /// known here. Two nodes that disagree on the members have two majorities, whatever their states are. Addresses are
-    /// left out, because nodes may write them in different ways.
-    fn compared(&self) -> [u8; 32] {
-        let (membership, mut hash) = (self.membership.membership(), Sha256::new());
-        hash.update(self.hash);
-        let mut add = |ids: &BTreeSet<NodeId>| {
-            hash.update((ids.len() as u64).to_be_bytes());
-            ids.iter().for_each(|id| hash.update(id.to_be_bytes()));
-        };
-        membership.get_joint_config().iter().for_each(&mut add);
-        add(&membership.nodes().map(|(id, _)| *id).collect());
-        hash.finalize().into()
-    }
-}
 
 /// The state machine; all clones share their state.
 #[derive(Clone)]

@@ -17,7 +17,8 @@ use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
 
 use super::alarms::Alarms;
-use super::attempts::Attempts;
+pub(crate) use super::attempts::LEADER_PATIENCE;
+use super::attempts::{Attempts, PROPOSE_WITHIN};
 use super::audit_log::log_row;
 use super::batching::Batcher;
 use super::capacity::Capacity;
@@ -47,12 +48,6 @@ use crate::tls::Certificates;
 use crate::traces;
 use crate::uptime;
 
-/// Time limit of a command, after which its outcome is reported as unknown. It is below the request timeout, so that
-/// the caller still gets the answer.
-pub(super) const PROPOSE_WITHIN: Duration = Duration::from_secs(8);
-/// Time for which a request waits for a leader: longer than an election, and short enough that a caller of a node that
-/// is cut off is answered within three seconds.
-pub(crate) const LEADER_PATIENCE: Duration = Duration::from_millis(2500);
 /// Mean pause between two attempts while the leader changes. It is randomized by half, so that callers that were
 /// rejected together do not retry together.
 const RETRY_PAUSE: Duration = Duration::from_millis(20);

@@ -152,6 +152,12 @@ pub struct CommandReply {
     pub audit: Vec<AuditRow>,
 }
 
+/// Listener to the state machine.
+pub trait ApplyListener: Send + Sync + 'static {
+    /// Hears of what was applied, once for each group of entries; apply waits for it.
+    fn applied(&self, replies: &[(RequestId, CommandReply)]);
+}
+
 /// Callers that wait for a reply, by request. Every node applies every entry, so a request gets its reply from the
 /// apply of the node that received it, whichever node proposed the entry.
 #[derive(Default)]

@@ -21,7 +21,8 @@ use crate::model::config_file::{ConfigFileDraft, ConfigKey, ConfigPublish, Confi
 use crate::model::config_lookup::ClientLabels;
 use crate::model::service::ServiceDraft;
 use crate::model::time::Timestamp;
-use crate::raft::machine::{Machine, PROGRESS_KEY, Progress};
+use crate::raft::machine::Machine;
+use crate::raft::progress::{PROGRESS_KEY, Progress};
 use crate::raft::proposal::{Draft, stamp};
 use crate::store::testing::{append, log_id, metrics, open, rows};
 use crate::store::{FileKind, RowSink, Store, StoreError, write_file};

@@ -20,6 +20,7 @@
 mod ask;
 mod reckoning;
 pub mod survey;
+mod told_time;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -27,9 +28,9 @@ use parking_lot::Mutex;
 
 pub(crate) use self::ask::settle;
 use self::reckoning::Reckoning;
+pub(super) use self::told_time::ToldTime;
 use crate::catalog::time::TimeMark;
 use crate::model::time::Timestamp;
-use crate::peer::PeerProgress;
 use crate::uptime;
 
 /// The time of the cluster as counted by this node.
@@ -146,27 +147,6 @@ impl Clock {
     #[cfg(test)]
     pub(super) fn set_wrong_by(&self, ms: i64) {
         self.wrong_by_ms.store(ms, std::sync::atomic::Ordering::Relaxed);
-    }
-}
-
-/// Time of the cluster as reported by a member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ToldTime {
-    pub(super) time: Timestamp,
-    /// Milliseconds by which the time was set, as far as the member has applied it.
-    pub(super) shift_ms: i64,
-}
-
-impl ToldTime {
-    /// Returns the time in a member's progress; `None` if the member does not know it.
-    pub(super) fn of(progress: &PeerProgress) -> Option<ToldTime> {
-        let shift_ms = progress.time_shift_ms.unwrap_or_default();
-        progress.time_ms.map(|ms| ToldTime { time: Timestamp(ms), shift_ms })
-    }
-
-    /// Returns the time in milliseconds without all settings of the time, for comparing times of several members.
-    fn unmoved_ms(&self) -> i128 {
-        i128::from(self.time.0) - i128::from(self.shift_ms)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::ToldTime;
+use super::told_time::ToldTime;
 use crate::catalog::time::{STEP_MAX_MS, TimeMark};
 
 /// Divisor of the elapsed time that gives the maximum correction of it.
