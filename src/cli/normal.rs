@@ -16,12 +16,13 @@ use super::kinds::{Key, Kind, Nature};
 use crate::api::{folded, parse_noting, parse_rule};
 use crate::model::alias::AliasDraft;
 use crate::model::code::Refusal;
-use crate::model::config_file::{ConfigFileDraft, ConfigGroupDraft, Format, Stamp};
+use crate::model::config_file::{ConfigFileDraft, ConfigGroupDraft, Format};
 use crate::model::contract::{Contract, ContractDraft};
 use crate::model::namespace::NamespaceDraft;
 use crate::model::policy::{Policy, PolicyDraft};
 use crate::model::rule::{Family, RuleDraft};
 use crate::model::service::ServiceDraft;
+use crate::model::stamp::Stamp;
 use crate::model::webhook::WebhookRequest;
 
 /// Identifying fields and write-only fields, which are not compared.

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 use super::code::{Code, Refusal};
-use super::config_file::Stamp;
 use super::draft::{lay_over, sparse};
+use super::stamp::Stamp;
 use super::wire::wire_enum;
 use super::{grant, limits, name};
 

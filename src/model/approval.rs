@@ -7,13 +7,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::code::{Code, Refusal};
-use super::config_file::{ConfigFileDraft, ConfigKey, ConfigPublish, ConfigReleaseDraft, Stamp};
+use super::config_file::{ConfigFileDraft, ConfigKey, ConfigPublish, ConfigReleaseDraft};
 use super::grant::{ReadScope, Verb};
 use super::policy::{Gate, Place, PolicyKind};
 use super::release::{ReleaseOp, ReleaseType};
 use super::rollout::RolloutAction;
 use super::rule::release::RuleReleaseDraft;
 use super::rule::{End, Family, RuleDraft};
+use super::stamp::Stamp;
 use super::time::Timestamp;
 use super::wire::wire_enum;
 use super::{limits, name};

@@ -16,6 +16,7 @@ use super::draft::{lay_over, replace, sparse};
 use super::release::{GivenTime, Pin, Plan, ReleaseOp, ReleaseState, ReleaseType};
 use super::rollout::{RolloutAction, RolloutPlan, StagedRollout};
 use super::sealing::{self, Sealing};
+use super::stamp::Stamp;
 use super::time::Timestamp;
 use super::wire::{of_no_caller, optional_number};
 use super::{limits, name};
@@ -50,13 +51,6 @@ impl fmt::Display for ConfigKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}-{}", self.namespace, self.group, self.file)
     }
-}
-
-/// Time and author of an action.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stamp {
-    pub time: Timestamp,
-    pub by: String,
 }
 
 /// A tag of a config file.

@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::code::{Code, Refusal};
-use super::config_file::Stamp;
 use super::draft::{lay_over, sparse};
+use super::stamp::Stamp;
 use super::{limits, name};
 
 /// A group of config files: the app id of a config client.

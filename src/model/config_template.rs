@@ -4,8 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::code::{Code, Refusal};
-use super::config_file::{Format, Stamp};
+use super::config_file::Format;
 use super::draft::{lay_over, replace, sparse};
+use super::stamp::Stamp;
 use super::{limits, name};
 
 /// A template. Its identity is its name.

@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::code::{Code, Refusal};
-use super::config_file::Stamp;
 use super::draft::{lay_over, sparse};
 use super::grant::check_pattern;
 use super::policy::{Place, PolicyKind, check_names, groups_of, is_about};
+use super::stamp::Stamp;
 use super::wire::wire_enum;
 use super::{limits, name};
 

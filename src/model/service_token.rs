@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::access::{TokenHash, check_account_name};
 use super::code::{Code, Refusal};
-use super::config_file::Stamp;
 use super::draft::{lay_over, replace, sparse};
 use super::grant::{GivenGrant, Grants};
+use super::stamp::Stamp;
 use super::time::Timestamp;
 use super::{limits, name};
 

@@ -12,13 +12,13 @@ use url::{Host, Url};
 
 use super::access_key::{ClearSecret, SealedSecret};
 use super::code::{Code, Refusal};
-use super::config_file::Stamp;
 use super::draft::{lay_over, sparse};
 pub use super::news::{
     ClientNews, EmergencyNews, HealthNews, InstanceNews, News, ReleaseNews, RequestNews, RolloutNews,
 };
 use super::release::Action;
 use super::remote::Reach;
+use super::stamp::Stamp;
 use super::time::Timestamp;
 use super::wire::{Words, wire_enum};
 use super::{host, limits, name};

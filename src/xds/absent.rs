@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::stream_state::bare;
+use super::names::bare;
 use crate::model::mesh::resource::ResourceType;
 use crate::proto::envoy::service::discovery::v3::{ResourceError, ResourceName};
 use crate::proto::google::rpc::Status;

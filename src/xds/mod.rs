@@ -22,6 +22,7 @@ pub mod json;
 mod names;
 mod protocol;
 mod resources;
+mod returning;
 mod session;
 mod sotw;
 mod steps;

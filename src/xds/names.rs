@@ -213,6 +213,12 @@ fn is_in_place(byte: u8) -> bool {
     byte.is_ascii_graphic() && !matches!(byte, b'/' | b'%' | b'@' | b'|')
 }
 
+/// Returns a name without the authority and type of an `xdstp:` name.
+pub(super) fn bare(name: &str) -> &str {
+    let path = name.strip_prefix("xdstp://").and_then(|rest| rest.splitn(3, '/').nth(2));
+    path.map_or(name, |path| path.split('?').next().unwrap_or(path))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,40 +10,18 @@ use std::sync::Arc;
 use bytes::Bytes;
 use prost::Message;
 use sha2::{Digest, Sha256};
-use tokio::time::{Duration, Instant};
+use tokio::time::Instant;
 
 use super::View;
 use super::client::Client;
-use super::stream_state::{StreamState, bare};
+use super::names::bare;
+use super::returning::Returning;
+use super::stream_state::StreamState;
 use super::type_state::PendingDiff;
-use crate::model::limits;
 use crate::model::mesh::Dialect;
 use crate::model::mesh::resource::{Resource, ResourceType, Version};
 use crate::model::number_of;
 use crate::proto::envoy::config::route::v3 as route;
-
-/// Maximum time that a reconnecting client has to subscribe to its clusters.
-const NAMES_WAIT: Duration = Duration::from_millis(limits::XDS_NAMES_WAIT_MS);
-
-/// Progress of a reconnecting client.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Returning {
-    /// The client has no routes, or they are known.
-    #[default]
-    No,
-    /// The client sent the version of its routes.
-    Begun,
-    /// Time since which the client was expected to subscribe to its clusters and endpoints.
-    Since(Instant),
-}
-
-impl Returning {
-    /// Returns the time at which waiting for subscriptions ends.
-    pub(super) fn deadline(self) -> Option<Instant> {
-        let Returning::Since(since) = self else { return None };
-        Some(since + NAMES_WAIT)
-    }
-}
 
 impl StreamState {
     /// Records that the client has routes from another stream.

@@ -10,7 +10,8 @@ use tokio::time::{Duration, Instant};
 use super::absent::NAME_BYTES_TOLD;
 pub(super) use super::absent::not_found;
 use super::client::Client;
-use super::steps::Returning;
+use super::names::bare;
+use super::returning::Returning;
 use super::type_state::{Moment, NamedResource, OutgoingResponse, PendingDiff, TypeState};
 use super::{Touched, View};
 use crate::model::limits;
@@ -396,12 +397,6 @@ impl OutgoingResponse {
 
 fn all_named(changed: impl IntoIterator<Item = (Arc<str>, Arc<Resource>)>) -> Vec<NamedResource> {
     changed.into_iter().map(|(name, resource)| NamedResource { name, resource }).collect()
-}
-
-/// Returns a name without the authority and type of an `xdstp:` name.
-pub(super) fn bare(name: &str) -> &str {
-    let path = name.strip_prefix("xdstp://").and_then(|rest| rest.splitn(3, '/').nth(2));
-    path.map_or(name, |path| path.split('?').next().unwrap_or(path))
 }
 
 /// Returns a resource in the form used in responses.

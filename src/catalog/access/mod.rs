@@ -13,10 +13,10 @@ use super::command::Credential;
 use super::page::{ListKey, Listed, Page, Placed, place_of};
 use super::row::{Row, RowKey, Table};
 use crate::model::access::{Token, TokenHash, User};
-use crate::model::config_file::Stamp;
 use crate::model::grant::Grants;
 use crate::model::limits;
 use crate::model::service_token::{ServiceToken, TOKEN_HOLDER, is_within};
+use crate::model::stamp::Stamp;
 use crate::model::time::Timestamp;
 use logins::Logins;
 

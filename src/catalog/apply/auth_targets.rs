@@ -13,9 +13,7 @@ use crate::catalog::time::TimeChange;
 use crate::model::access_key::AccessKeyDraft;
 use crate::model::alias::AliasDraft;
 use crate::model::code::Code;
-use crate::model::config_file::{
-    ConfigFileDraft, ConfigGroupDraft, ConfigKey, ConfigPublish, ConfigReleaseDraft, Stamp,
-};
+use crate::model::config_file::{ConfigFileDraft, ConfigGroupDraft, ConfigKey, ConfigPublish, ConfigReleaseDraft};
 use crate::model::config_template::ConfigTemplateDraft;
 use crate::model::contract::{Contract, ContractDraft};
 use crate::model::instance::InstanceDraft;
@@ -23,6 +21,7 @@ use crate::model::namespace::NamespaceDraft;
 use crate::model::rule::release::{RuleRelease, RuleReleaseDraft};
 use crate::model::rule::{Effect, End, Family, Rule, RuleDraft};
 use crate::model::service::ServiceDraft;
+use crate::model::stamp::Stamp;
 use crate::model::webhook::WebhookDraft;
 use crate::model::wire::Words;
 

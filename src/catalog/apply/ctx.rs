@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::change::ChangeSet;
 use crate::catalog::Catalog;
-use crate::model::config_file::Stamp;
+use crate::model::stamp::Stamp;
 use crate::model::time::{Present, Timestamp};
 
 /// Id of one proposal for as long as its sender may repeat it.

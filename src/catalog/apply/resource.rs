@@ -56,7 +56,7 @@ pub(in crate::catalog) trait Resource: Placed + Clone + PartialEq {
     fn delete(apply: &mut Apply<'_>, old: &Arc<Self>) -> Result<(), Outcome>;
 }
 
-/// Implements the common methods of kinds whose time of change is in a [`Stamp`](crate::model::config_file::Stamp) or
+/// Implements the common methods of kinds whose time of change is in a [`Stamp`](crate::model::stamp::Stamp) or
 /// in a field `mtime`.
 macro_rules! resource {
     (@time modified $kept:ident, $ctx:ident) => { $kept.modified = $ctx.stamp() };

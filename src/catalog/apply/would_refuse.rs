@@ -6,9 +6,9 @@ use crate::catalog::Catalog;
 use crate::catalog::page::{ListKey, Listed, Page, Placed, place_of};
 use crate::catalog::rules::{ReleaseFilter, RuleFilter};
 use crate::model::access::CLUSTER;
-use crate::model::config_file::Stamp;
 use crate::model::grant::{Grants, Verb};
 use crate::model::rule::{Effect, Family, Rule};
+use crate::model::stamp::Stamp;
 use crate::model::time::Timestamp;
 
 /// A draft or release that would be refused now.

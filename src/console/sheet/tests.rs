@@ -11,8 +11,8 @@ use crate::api::documents::{read_rule, written};
 use crate::console::drafting::{blank, kind_of};
 use crate::console::form::Fields;
 use crate::console::texts::Language;
-use crate::model::config_file::Stamp;
 use crate::model::rule::Family;
+use crate::model::stamp::Stamp;
 
 /// Returns the form data that a browser sends: the values of the controls, in order.
 fn sent(page: &str) -> Fields {

@@ -3,9 +3,9 @@
 use serde::de::DeserializeSeed;
 use serde_json::Value;
 
-use crate::model::config_file::Stamp;
 use crate::model::instance::{Instance, InstanceDraft};
 use crate::model::rule::{Family, Rule, RuleDraft};
+use crate::model::stamp::Stamp;
 use crate::model::time::Timestamp;
 
 /// Returns an instance as callers register it.

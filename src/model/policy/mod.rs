@@ -17,10 +17,10 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::code::{Code, Refusal};
-use super::config_file::Stamp;
 use super::draft::{lay_over, sparse};
 use super::grant::check_pattern;
 use super::rule::Family;
+use super::stamp::Stamp;
 use super::wire::wire_enum;
 use super::{limits, name};
 pub use calendar::Calendar;

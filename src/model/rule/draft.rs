@@ -9,8 +9,8 @@ use super::fault::Fault;
 use super::{BodyPatch, Rule};
 use crate::model::act_words::SentFor;
 use crate::model::code::{Code, Refusal};
-use crate::model::config_file::Stamp;
 use crate::model::draft::{lay_over, replace, sparse};
+use crate::model::stamp::Stamp;
 use crate::model::wire::Uint32;
 use crate::model::{limits, name};
 

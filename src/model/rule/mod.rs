@@ -26,8 +26,8 @@ use schemars::JsonSchema;
 use serde::de::DeserializeSeed;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::config_file::Stamp;
 use super::explain::{Applied, Explained, Taken};
+use super::stamp::Stamp;
 use super::time::Timestamp;
 use super::wire::wire_enum;
 use circuit_breaker::{Breaker, CircuitBreaker, CircuitBreakerPatch};

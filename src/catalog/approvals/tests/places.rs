@@ -7,7 +7,7 @@ use crate::model::time::Timestamp;
 
 /// Returns a stored request of a person.
 fn kept(person: &str, number: usize, state: RequestState, comment: &str) -> ApprovalRequest {
-    let stamp = |time: usize| crate::model::config_file::Stamp { time: Timestamp(time as u64), by: person.into() };
+    let stamp = |time: usize| crate::model::stamp::Stamp { time: Timestamp(time as u64), by: person.into() };
     ApprovalRequest {
         id: format!("{person}-{number}"),
         state,

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::phrases::PHRASES;
 use super::*;
-use crate::model::config_file::Stamp;
 use crate::model::rule::{Family, RuleDraft};
+use crate::model::stamp::Stamp;
 use crate::model::time::Timestamp;
 
 /// Returns a rule of the namespace `shop`, from JSON as callers send it.

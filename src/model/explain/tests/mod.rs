@@ -16,9 +16,9 @@ use serde::de::DeserializeSeed;
 use serde_json::Value;
 
 use super::*;
-use crate::model::config_file::Stamp;
 use crate::model::rule::RuleDraft;
 use crate::model::rule::release::RuleReleaseDraft;
+use crate::model::stamp::Stamp;
 use crate::model::time::Timestamp;
 
 /// Returns saved rules; the name is also the id.

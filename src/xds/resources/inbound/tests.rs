@@ -5,11 +5,11 @@ use serde::de::DeserializeSeed;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::model::config_file::Stamp;
 use crate::model::mesh::library::Library;
 use crate::model::mesh::plan::Abilities;
 use crate::model::mesh::{Dialect, limits};
 use crate::model::rule::{Family, Rule, RuleDraft};
+use crate::model::stamp::Stamp;
 use crate::model::time::Timestamp;
 use crate::proto::envoy::config::route::v3 as route;
 use crate::proto::envoy::config::route::v3::rate_limit::action::ActionSpecifier;
