@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+mod circles;
 mod words;
 
 const FILE_LINES_MAX: usize = 450;
