@@ -4,10 +4,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::{LAST_PART, Members, words_of_quota};
+use crate::memory;
 use crate::peer::{DiskRoom, Shortage};
 use crate::raft::alarms::Alarm;
 use crate::raft::node::Node;
-use crate::{memory, tasks};
+use crate::tasks;
 
 /// Pause between two checks, and while room is short.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
