@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn what_json_cannot_say_is_refused() {
         for (text, words) in [
-            ("a: 1\na: 2\n", "there twice"),
+            ("a: 1\na: 2\n", "occurs twice"),
             ("a: .nan\n", "line 1"),
             ("a: [\n", "line"),
             ("[1]: 2\n", "a key has to be a text"),
