@@ -208,7 +208,7 @@ async fn what_observe_would_refuse_is_let_in_counted_and_told() {
     }
     assert_eq!(api.metric(WOULD_REFUSE).await, Some(3.0));
     let log = std::fs::read_to_string(cluster.log(1)).expect("a log can be read");
-    let lines: Vec<_> = log.lines().filter(|line| line.contains("would be refused")).collect();
+    let lines: Vec<_> = log.lines().filter(|line| line.contains("that an enforced key would refuse")).collect();
     assert!(lines.len() == 1 && lines[0].contains("127.0.0.1") && lines[0].contains("app"), "{lines:?}");
     api.post(&format!("{KEYS}/delete"), &json!({"app_id": "app", "name": "one"})).await.expect_code(200_000);
     assert_eq!(api.metric(WOULD_REFUSE).await, None, "an app without keys has no series");
