@@ -174,6 +174,12 @@ pages! {
     internals_paths: "docs/internals/paths.md";
     metrics: "docs/metrics.md";
     operating: "docs/operating.md";
+    rules: "docs/rules.md";
+    rules_breakers: "docs/rules-breakers.md";
+    rules_conditions: "docs/rules-conditions.md";
+    rules_limits: "docs/rules-limits.md";
+    rules_probes: "docs/rules-probes.md";
+    rules_routing: "docs/rules-routing.md";
     security: "docs/security.md";
     settings: "docs/settings.md";
     start: "docs/start.md";
