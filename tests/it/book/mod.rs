@@ -128,6 +128,7 @@ pages! {
     security_policy: "SECURITY.md";
     api: "docs/api.md";
     approval: "docs/approval.md";
+    register: "docs/register.md";
     rollouts: "docs/rollouts.md";
     building: "docs/building.md";
     compare: "docs/compare.md";
