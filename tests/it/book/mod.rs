@@ -184,6 +184,7 @@ pages! {
     security: "docs/security.md";
     settings: "docs/settings.md";
     start: "docs/start.md";
+    troubleshooting: "docs/troubleshooting.md";
     webhooks: "docs/webhooks.md";
     xds: "docs/xds.md";
     zh_contents: "docs/zh/README.md";
