@@ -126,14 +126,12 @@ pub(super) async fn run(command: ClientCommand) -> anyhow::Result<()> {
 
 async fn log_in(args: LoginArgs) -> anyhow::Result<()> {
     let remote = args.endpoint.remote()?;
-    let body = json!({ "name": args.name, "password": args.password.read()? });
-    let answer = remote.call(Method::POST, "/auth/v1/user/login", Some(&body)).await?;
-    let token = answer["loginResponse"]["token"].as_str().context("no token in the answer")?;
+    let token = remote.log_in(&args.name, &args.password.read()?).await?;
     if !args.save {
-        say(token);
+        say(&token);
         return Ok(());
     }
-    let context = args.endpoint.context.keep_token(&remote.endpoints, token)?;
+    let context = args.endpoint.context.keep_token(&remote.endpoints, &token)?;
     say(&format!("logged in as {}, for 7 days; kept in the context {context}", args.name));
     Ok(())
 }

@@ -4,6 +4,7 @@ use std::io::{Error, ErrorKind};
 use std::path::Path;
 use std::time::Duration;
 
+use anyhow::Context;
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -35,7 +36,7 @@ pub(super) async fn run(mut config: Config, is_demo: bool) -> anyhow::Result<()>
     let data_dir = config.data_dir.clone();
     let file = data_dir.join(PASSWORD_FILE);
     config.admin_password = kept_password(&file);
-    let generated_key = add_data_key(&mut config);
+    let generated_key = add_data_key(&mut config)?;
     let server = Server::start(config).await.map_err(with_ports)?;
     if let Some(password) = &server.generated_password {
         keep_password(&file, password)?;
@@ -63,16 +64,21 @@ pub(super) async fn run(mut config: Config, is_demo: bool) -> anyhow::Result<()>
     result
 }
 
-/// Gives a node without a data key that of its directory, or a new one, which is returned to be written down.
-fn add_data_key(config: &mut Config) -> Option<Hidden> {
+/// Gives a node without a data key that of its directory, or a new one; returns a new one, to be stored. A key file
+/// that cannot be read or holds no key is an error: a new key would not open what the old one sealed.
+fn add_data_key(config: &mut Config) -> anyhow::Result<Option<Hidden>> {
     if !config.data_keys.is_empty() {
-        return None;
+        return Ok(None);
     }
-    let found = kept_password(&config.data_dir.join(DATA_KEY_FILE));
-    let is_new = found.is_none();
-    let key = found.unwrap_or_else(|| Hidden(hex::encode(rand::random::<[u8; 32]>())));
-    config.data_keys.extend(DataKey::of_hex(&key.0));
-    is_new.then_some(key)
+    let file = config.data_dir.join(DATA_KEY_FILE);
+    let (key, is_new) = match std::fs::read_to_string(&file) {
+        Ok(text) => (text.trim().to_owned(), false),
+        Err(error) if error.kind() == ErrorKind::NotFound => (hex::encode(rand::random::<[u8; 32]>()), true),
+        Err(error) => return Err(error).with_context(|| format!("{} cannot be read", file.display())),
+    };
+    let read = DataKey::of_hex(&key).with_context(|| format!("{} has to hold 64 hex digits", file.display()))?;
+    config.data_keys.push(read);
+    Ok(is_new.then_some(Hidden(key)))
 }
 
 /// Adds to the error for a port in use which flag chooses another port: the server names the flags of `serve`.

@@ -52,7 +52,7 @@ use crate::raft::removal::Removed;
 use crate::tasks::TaskDied;
 use telling::{confirm, say, say_document, say_error};
 
-/// There are changes to make.
+/// Differences exist, or changes remain to be made.
 const EXIT_DIFFERENT: u8 = 1;
 /// Bad configuration.
 const EXIT_CONFIG: u8 = 2;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use clap::Args;
 use reqwest::{Client, ClientBuilder, Method, RequestBuilder, Response};
-use serde_json::Value;
+use serde_json::{Value, json};
 use url::form_urlencoded;
 
 use super::Usage;
@@ -213,6 +213,13 @@ impl Remote {
         judged(self.body(method, path, body).await?)
     }
 
+    /// Logs in by a password; returns the token.
+    pub(super) async fn log_in(&self, name: &str, password: &str) -> anyhow::Result<String> {
+        let body = json!({ "name": name, "password": password });
+        let answer = self.call(Method::POST, "/auth/v1/user/login", Some(&body)).await?;
+        Ok(answer["loginResponse"]["token"].as_str().context("no token in the answer")?.to_owned())
+    }
+
     pub(super) async fn get(&self, path: &str) -> anyhow::Result<Value> {
         self.call(Method::GET, path, None).await
     }
@@ -370,8 +377,6 @@ pub(super) async fn call(to: &CallArgs, method: Method, path: &str, body: Option
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

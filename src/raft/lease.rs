@@ -1,9 +1,9 @@
 //! Leader lease: which node can lead at this moment, as far as this node can know.
 //!
 //! Raft names the last leader until another one is elected, and a leader that was cut off still believes that it leads.
-//! What can be known: a leader is valid while a majority has acknowledged it within its lease, during which no other
-//! node can be elected, and a follower hears from its leader many times a second. Waiting for more than that may mean
-//! waiting for a node that never answers.
+//! Two facts are certain: a leader is valid while a majority has acknowledged it within its lease, during which no
+//! other node can be elected, and a follower hears from its leader many times a second. Waiting for more than that may
+//! mean waiting for a node that never answers.
 //!
 //! A leader that has lost its majority may still reach learners and a minority of the voters. So followers poll it
 //! several times a second, and do not trust a leader that reports that it is not acknowledged.

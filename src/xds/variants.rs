@@ -1,6 +1,6 @@
 //! Variants of an item, by the client inputs that were read while it was built.
 //!
-//! Which input is read next depends only on the values read before, so the variants of all clients form a tree.
+//! The next input to read depends only on the values read before, so the variants of all clients form a tree.
 
 use std::collections::HashMap;
 

@@ -80,7 +80,7 @@ async fn a_stopped_node_catches_up_by_snapshot() {
     cluster.expect_equal_state().await;
 }
 
-/// With writes at a rate at which the retained log covers only a moment, a node that receives a snapshot still finds
+/// Writes come at a rate at which the retained log covers only a moment; a node that receives a snapshot still finds
 /// the entries after it, and needs no second one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_catches_up_under_load_with_one_snapshot() {

@@ -164,7 +164,7 @@ async fn six_published_clients_follow_all_that_becomes_of_a_release() {
     join_all(walkers.iter_mut().map(|walker| walker.goes_on(&api, killed))).await;
 }
 
-/// With `THUBAN_IT_IDLE_SECONDS=60` the requests of a minute are counted and printed, with the default hold of polls,
+/// `THUBAN_IT_IDLE_SECONDS=60` counts and prints the requests of a minute, with the default hold of polls,
 /// from the end of the first poll.
 #[tokio::test(flavor = "multi_thread")]
 async fn idle_clients_ask_for_no_more_than_their_polls() {

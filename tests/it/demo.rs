@@ -79,6 +79,10 @@ async fn a_desk_prints_no_password_and_seals_what_it_is_given() {
     let listed = again.api.get("/admin/v1/webhooks?name=h").await.expect_code(200_000);
     assert_eq!(listed.amount(), 1, "the key of the first start opens it: {listed}");
     again.end().await;
+    std::fs::write(data.join("dev-data-key"), "no key\n").expect("the file can be written");
+    let output = thuban().args(["dev", "--data-dir"]).arg(&data).output().await.expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("dev-data-key"), "{said}");
 }
 
 /// Counts the clients of an object, and those that refused it.

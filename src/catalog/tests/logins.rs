@@ -122,7 +122,7 @@ proptest! {
     }
 }
 
-/// Of logins of the same time, the one with the smallest hash is removed first.
+/// The login with the smallest hash is the first to be removed of those of the same time.
 #[test]
 fn one_login_too_many_ends_the_oldest() {
     let mut bench = Bench::founded();

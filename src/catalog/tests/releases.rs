@@ -252,7 +252,7 @@ fn a_history_is_bounded_and_goes_with_its_thing() {
     }
 }
 
-/// With the revision that the author has seen.
+/// A publish names the revision that its author has seen.
 #[test]
 fn a_rule_is_published_as_it_was_seen_or_not_at_all() {
     let family = Family::RateLimit;

@@ -302,7 +302,7 @@ fn changed(namespace: &str) -> crate::model::rule::RuleDraft {
     rule
 }
 
-/// By id, by a move, by an alias: authorization is for the present and the future scope of the thing.
+/// Authorization covers the present and the future scope of a thing, named by id, by a move or by an alias.
 #[test]
 fn nothing_gets_around_the_judgement() {
     let mut bench = Bench::trusting();

@@ -117,7 +117,7 @@ fn namespace_of(file: &str) -> String {
     file.strip_suffix(".properties").unwrap_or(file).to_owned()
 }
 
-/// Waits for the rate limits of `pay` as a caller in one of two zones, and reports that it has applied them.
+/// Waits for changes of the rate limits of `pay`, as a caller in one of two zones.
 async fn watch_rules(mut remote: Remote, desk: Desk, number: u8) {
     let zone = if number.is_multiple_of(2) { "a" } else { "b" };
     let labels = json!({"zone": zone, "CLIENT_IP": format!("10.40.0.{number}")});

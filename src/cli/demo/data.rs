@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use rand::Rng;
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{Desk, NAMESPACE};
 use crate::cli::remote::{Refused, Remote};
+use crate::operations::new_token;
 
 /// Group of the config files, which is the app id of their clients.
 pub(super) const GROUP: &str = "shop";
@@ -32,15 +32,10 @@ pub(super) const ROLLOUT_CHECKED_EVERY: Duration = Duration::from_secs(5);
 
 /// Code of a create whose object exists already.
 const EXISTS: u64 = 400_201;
-const NOT_FOUND: u64 = 400_202;
-
-/// Length of the password of the user who requests approval; it is stored nowhere.
-const PASSWORD_CHARS: usize = 24;
 
 /// Creates what is missing. Objects that exist stay as they are.
 pub(super) async fn create(desk: &Desk, remote: &Remote) -> anyhow::Result<()> {
-    let is_made = request_exists(remote).await?;
-    if is_made {
+    if is_complete(remote).await? {
         return Ok(());
     }
     let services: Vec<Value> = SERVICES
@@ -57,7 +52,8 @@ pub(super) async fn create(desk: &Desk, remote: &Remote) -> anyhow::Result<()> {
     policy(desk, remote).await
 }
 
-async fn request_exists(remote: &Remote) -> anyhow::Result<bool> {
+/// Reports whether the policy exists: it and the request under it are created last.
+async fn is_complete(remote: &Remote) -> anyhow::Result<bool> {
     let found = remote.get("/admin/v1/policies?name=pay-review").await?;
     Ok(found["amount"].as_u64().is_some_and(|amount| amount > 0))
 }
@@ -142,7 +138,7 @@ fn rule_items() -> [(&'static str, Value); 4] {
             json!([{
                 "name": "mail-probe", "namespace": NAMESPACE, "enable": true,
                 "target_service": {"namespace": NAMESPACE, "service": "mail"},
-                "rules": [{"interval": 10, "timeout": 1000, "protocol": "HTTP",
+                "rules": [{"interval": 10, "timeout": 1, "protocol": "HTTP",
                     "http_config": {"method": "GET", "url": "/healthz"}}],
             }]),
         ),
@@ -189,8 +185,7 @@ fn contract() -> Value {
 
 /// Creates a policy on the rules of `pay`, and another user's request that the administrator can approve.
 async fn policy(desk: &Desk, remote: &Remote) -> anyhow::Result<()> {
-    let password: String =
-        rand::rng().sample_iter(rand::distr::Alphanumeric).take(PASSWORD_CHARS).map(char::from).collect();
+    let password = new_token();
     let grants: Vec<Value> =
         ["releaser", "editor"].iter().map(|role| json!({"role": role, "namespace": NAMESPACE})).collect();
     let user = json!([{"name": "rita", "password": password, "grants": grants, "comment": "asks for approval"}]);
@@ -240,9 +235,6 @@ pub(super) async fn roll_out(remote: &Remote) -> anyhow::Result<()> {
         "namespace": NAMESPACE, "group": GROUP, "file_name": ROLLED_OUT, "name": format!("basket-{}", newest + 1),
         "release_type": "gray", "plan": {"by": "CLIENT_IP", "steps": steps, "guards": [{"kind": "signal"}]},
     });
-    match remote.call(Method::POST, "/config/v1/configfiles/release", Some(&release)).await {
-        Err(error) if error.downcast_ref::<Refused>().is_some_and(|refused| refused.code == NOT_FOUND) => Ok(()),
-        Err(error) => Err(error),
-        Ok(_) => Ok(()),
-    }
+    remote.call(Method::POST, "/config/v1/configfiles/release", Some(&release)).await?;
+    Ok(())
 }

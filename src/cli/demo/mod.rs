@@ -10,8 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use reqwest::{Client, Method};
-use serde_json::json;
+use reqwest::Client;
 use tokio::task::JoinSet;
 
 use super::Usage;
@@ -69,11 +68,8 @@ impl Desk {
     }
 
     async fn log_in_as(&self, name: &str, password: &str) -> anyhow::Result<Remote> {
-        let anonymous = Remote::at(&self.api, None, self.client.clone());
-        let body = json!({"name": name, "password": password});
-        let answer = anonymous.call(Method::POST, "/auth/v1/user/login", Some(&body)).await?;
-        let token = answer["loginResponse"]["token"].as_str().context("the login has no token")?;
-        Ok(Remote::at(&self.api, Some(token.to_owned()), self.client.clone()))
+        let token = Remote::at(&self.api, None, self.client.clone()).log_in(name, password).await?;
+        Ok(Remote::at(&self.api, Some(token), self.client.clone()))
     }
 }
 

@@ -288,7 +288,7 @@ async fn a_publish_is_read_at_once_in_every_form() {
     }
 }
 
-/// By every name and in every form, twice, because only some renderings are cached.
+/// Pulls by every name and in every form, twice, because only some renderings are cached.
 #[tokio::test(start_paused = true)]
 async fn what_is_kept_of_renderings_shows_in_no_answer() {
     let bodies = async |room: u64| {

@@ -368,7 +368,7 @@ fn large_states_come_in_parts_and_end_shared() {
     assert!(ledger.given().ptr_eq(&script.world.all(CDS)) && ledger.delivered().has.ptr_eq(ledger.given()));
 }
 
-/// With this many names, the resources are compared as a whole instead of being looked up individually.
+/// Resources under this many names are compared as a whole instead of being looked up individually.
 #[test]
 fn many_names_are_followed_as_few_are() {
     let mut world = World::default();

@@ -241,7 +241,7 @@ fn a_release_by_approval_has_the_md5_of_its_content() {
     assert_eq!((md5("a"), md5("e")), (md5("e"), "3872c9ae3f427af0be0ead09d07ae2cf".to_owned()));
 }
 
-/// Of two requests for the next step, the second would be for the step after it, which may be the promotion.
+/// The second of two requests for the next step would be for the step after it, which may be the promotion.
 #[test]
 fn an_advance_that_would_promote_by_now_is_stale() {
     let mut house = House::new();

@@ -24,7 +24,7 @@ fn share(by: &str) -> Option<Value> {
     Some(json!({ "client_percent": { "by": by, "percent": 40 } }))
 }
 
-/// By SHA-256, `c` has number 30 of 100 and `a` number 50.
+/// The label `c` has number 30 of 100 by SHA-256, and `a` number 50.
 #[test]
 fn every_gray_release_says_whether_the_client_is_one_of_its_own_and_why_not() {
     let newest = release("share", 4, limit("order"), share("host"));
