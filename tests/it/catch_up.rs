@@ -11,8 +11,8 @@ use crate::polls::hold;
 const NAMESPACE: &str = "catch-up";
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Options with which a node soon falls behind the log's start.
-const SHORT_LOG: [&str; 2] = ["--log-entries-kept", "100"];
+/// Options with which a node soon falls behind the log's start, while a poll on it is held for longer than that takes.
+pub(crate) const SHORT_LOG: [&str; 4] = ["--log-entries-kept", "100", "--long-poll-timeout-ms", "89000"];
 /// Writes at the same time.
 const HANDS: usize = 64;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::catch_up::{expect_installed, leave_behind};
+use crate::catch_up::{SHORT_LOG, expect_installed, leave_behind};
 use crate::cut_off::notices;
 use crate::discover::{discover, limit, publish_limit, question, rule_names};
 use crate::harness::{Api, Cluster, Kind, Load, Outcome, RealClient, eventually, report};
@@ -158,7 +158,7 @@ async fn a_learner_takes_writes_and_linearizable_reads_and_says_what_it_is() {
 /// Killed, it prevents no write; paused, it notifies its client after it resumes, even if it catches up by a snapshot.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_voters_miss_nothing_without_a_learner_and_it_catches_up() {
-    let mut cluster = with_learners(&[4], &["--log-entries-kept", "100"]).await;
+    let mut cluster = with_learners(&[4], &SHORT_LOG).await;
     publish(&cluster.api(1), "v=1").await;
     cluster.expect_equal_state().await;
     let leader = cluster.leader().await;

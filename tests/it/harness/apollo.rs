@@ -13,7 +13,7 @@ use sha1::Sha1;
 use url::form_urlencoded::byte_serialize;
 
 /// Past the longest hold that a test sets.
-const REQUEST_LIMIT: Duration = Duration::from_secs(90);
+const REQUEST_LIMIT: Duration = Duration::from_secs(120);
 
 #[derive(Clone)]
 pub(crate) struct Apollo {
