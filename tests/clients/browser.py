@@ -69,7 +69,7 @@ class Browser:
         return self.one("body").text
 
     def picture(self, name, selector):
-        """What the README shows of this page from there on, if somebody asks for it."""
+        """What the documentation shows of this page from there on, if somebody asks for it."""
         folder = os.environ.get("THUBAN_IT_PICTURES")
         if folder:
             self.page.set_window_size(1040, 860)

@@ -1,7 +1,7 @@
 """A day of a person at the console, in a real browser: day.py URL PASSWORD PICTURES.
 
 A line is printed after each part of the day; after "half" and "published" one is read before it goes on. With
-THUBAN_IT_PICTURES, a folder, the pages that the README shows are left there as pictures:
+THUBAN_IT_PICTURES, a folder, the page that docs/console.md shows is left there as a picture:
 THUBAN_IT_PICTURES=$PWD/docs/images scripts/test --test it a_day
 """
 
@@ -58,7 +58,6 @@ def rules(day):
     day.fill(release, release_name="more")
     day.press(f"{release} button.primary")
     day.expect("more v")
-    day.picture("rule", "#releases")
     day.open("/ui/rules/ratelimits/explain?namespace=shop&service=pay&path=/charge&headers=x%3D1")
     day.picture("explain", ".two")
     day.open(rule)

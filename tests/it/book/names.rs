@@ -53,7 +53,7 @@ fn anchor(heading: &str) -> String {
 
 #[test]
 fn links_lead_somewhere() {
-    let link = expression(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)");
+    let link = expression(r##"(?:\]\(|src="|srcset=")([^)"#\s]*)(?:#([^)"\s]*))?[)"]"##);
     let mut faults = Vec::new();
     for (file, page) in pages() {
         for found in link.captures_iter(&page).filter(|found| !found[1].starts_with("http")) {
