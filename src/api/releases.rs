@@ -11,7 +11,7 @@ use super::view::EventView;
 use crate::catalog::Catalog;
 use crate::catalog::history::{Numbered, Thing};
 use crate::catalog::page::{After, Listed, Page};
-use crate::controllers::subscribers::ClusterSubscribers;
+use crate::controllers::subscribers::{ClusterSubscribers, MemberClient};
 use crate::format::types::NodeId;
 use crate::model::code::{Code, Refusal};
 use crate::model::diff::Changed;
@@ -168,7 +168,7 @@ pub(crate) async fn answer_subscribers(app: &App, thing: Thing, page: Page, warn
     let listed = Listed::cut(clients.iter(), &page);
     let after = listed.after.as_ref().map(After::text);
     let mut readers = BTreeMap::new();
-    let rows = listed.rows.into_iter().map(|(node, client)| {
+    let rows = listed.rows.into_iter().map(|MemberClient(node, client)| {
         let misread = if client.is_xds { misread_by(&view, &thing, &client, &mut readers) } else { Vec::new() };
         SubscriberView { misread, ..view_of(&view, &thing, node, client) }
     });

@@ -34,13 +34,17 @@ pub struct ClusterSubscribers {
     /// Number of clients by state, in the order of [`HoldState::ALL`]; without those that a node only counts.
     pub tally: [u64; HoldState::ALL.len()],
     /// Clients by address and program; truncated if there are very many.
-    pub clients: Vec<(NodeId, Subscription)>,
+    pub clients: Vec<MemberClient>,
     /// Members that did not answer.
     pub silent: Vec<NodeId>,
 }
 
+/// A client and the member that reported it.
+#[derive(Clone, Debug)]
+pub struct MemberClient(pub NodeId, pub Subscription);
+
 /// Sort key of clients in lists.
-impl Placed for (NodeId, Subscription) {
+impl Placed for MemberClient {
     fn place(&self) -> ListKey<'_> {
         place_of([&self.1.address, &self.1.agent, &self.1.node_id])
     }
@@ -209,8 +213,8 @@ fn merged(answers: Vec<(NodeId, Option<Subscribed>)>) -> ClusterSubscribers {
         all.refused += u64::from(told.word == Some(Applied::Refused));
         all.tally[HoldState::of(told.word, told.mark.2) as usize] += 1;
     }
-    all.clients = newest.into_values().filter_map(|told| Some((told.node, told.client?))).collect();
-    all.clients.sort_by(|(_, one), (_, other)| who(one).cmp(&who(other)));
+    all.clients = newest.into_values().filter_map(|told| Some(MemberClient(told.node, told.client?))).collect();
+    all.clients.sort_by(|one, other| who(&one.1).cmp(&who(&other.1)));
     all
 }
 
@@ -247,7 +251,8 @@ mod tests {
         let one = answer_of(vec![client("b", 1, 900, false), client("a", 2, 10, true)]);
         let two = answer_of(vec![client("b", 2, 20, true), client("c", 1, 30, false)]);
         let ClusterSubscribers { amount, current, clients, silent, .. } = merged(vec![(1, one), (2, two), (3, None)]);
-        let rows: Vec<_> = clients.iter().map(|(id, client)| (*id, client.address.as_str(), client.version)).collect();
+        let rows: Vec<_> =
+            clients.iter().map(|MemberClient(id, client)| (*id, client.address.as_str(), client.version)).collect();
         assert_eq!((amount, current, silent), (3, 2, vec![3]));
         assert_eq!(rows, [(1, "a", 2), (2, "b", 2), (2, "c", 1)]);
     }
@@ -261,7 +266,7 @@ mod tests {
         let one = answer_of(vec![named("n1", true), named("n2", true)]);
         let two = answer_of(vec![named("n2", false), client("a", 1, 0, true)]);
         let ClusterSubscribers { amount, current, clients, .. } = merged(vec![(1, one), (2, two)]);
-        let rows: Vec<_> = clients.iter().map(|(id, client)| (*id, client.node_id.as_str())).collect();
+        let rows: Vec<_> = clients.iter().map(|MemberClient(id, client)| (*id, client.node_id.as_str())).collect();
         assert_eq!((amount, current), (3, 2));
         assert_eq!(rows, [(2, ""), (1, "n1"), (2, "n2")], "the second one lags on one of two nodes");
     }
@@ -280,7 +285,7 @@ mod tests {
         let two = [client("b", 2, 20, true), client("d", 1, 500, false)];
         let two = marked(&two, answer_of(vec![client("c", 1, 800, false)]));
         let ClusterSubscribers { amount, current, clients, .. } = merged(vec![(1, one), (2, two)]);
-        let rows: Vec<_> = clients.iter().map(|(id, client)| (*id, client.address.as_str())).collect();
+        let rows: Vec<_> = clients.iter().map(|MemberClient(id, client)| (*id, client.address.as_str())).collect();
         assert_eq!((amount, current), (4, 3));
         assert_eq!(rows, [(1, "a")], "what is known of the others is outdated, or a mark");
         // A node that returns no marks.
@@ -310,7 +315,8 @@ mod tests {
         ]);
         let ClusterSubscribers { amount, applied, refused, tally, clients, .. } = merged(vec![(1, one), (2, two)]);
         assert_eq!((amount, applied, refused, tally), (3, 1, 1, [1, 0, 1, 1]));
-        let rows: Vec<_> = clients.iter().map(|(_, one)| (&*one.address, one.applied, &*one.message)).collect();
+        let rows: Vec<_> =
+            clients.iter().map(|MemberClient(_, one)| (&*one.address, one.applied, &*one.message)).collect();
         assert_eq!(rows, [("a", Some(Applied::Refused), "no"), ("b", Some(Applied::Yes), ""), ("c", None, "")]);
     }
 

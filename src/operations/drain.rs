@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 use super::member::LocalMember;
 use super::{Caller, Items, Operations};
 use crate::catalog::Op;
-use crate::controllers::subscribers::ClusterSubscribers;
+use crate::controllers::subscribers::{ClusterSubscribers, MemberClient};
 use crate::format::types::NodeId;
 use crate::model::code::{Code, Refusal};
 use crate::model::instance::InstanceDraft;
@@ -123,7 +123,7 @@ impl Drain {
 
 impl Drained {
     fn of(all: ClusterSubscribers) -> Drained {
-        let rows = all.clients.into_iter().map(|(_, client)| client);
+        let rows = all.clients.into_iter().map(|MemberClient(_, client)| client);
         Drained { heard: all.current, unheard: rows.filter(|client| !client.is_current).collect(), silent: all.silent }
     }
 }

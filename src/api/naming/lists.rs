@@ -8,6 +8,7 @@ use super::instances;
 use crate::api::http::{ApiResult, App, Caller, Doc, Fresh, PAGING, Query, Shape, envelope};
 use crate::api::releases::{LabelView, given};
 use crate::catalog::page::{After, Listed};
+use crate::controllers::subscribers::MemberClient;
 use crate::format::types::NodeId;
 use crate::model::code::Code;
 use crate::model::time::Timestamp;
@@ -92,7 +93,7 @@ pub(crate) async fn subscribers(State(app): State<App>, query: Query, _: Fresh, 
     let all = app.node().member().clients_with_list(namespace, service, None).await;
     let listed = Listed::cut(all.clients.iter(), &page);
     let after = listed.after.as_ref().map(After::text);
-    let data: Vec<_> = listed.rows.into_iter().map(|(node, client)| view_of(node, client)).collect();
+    let data: Vec<_> = listed.rows.into_iter().map(|MemberClient(node, client)| view_of(node, client)).collect();
     let code = Code::ExecuteSuccess;
     let body = ListHolders {
         code: code.number(),

@@ -4,7 +4,7 @@ use super::percent;
 use crate::catalog::history::Thing;
 use crate::console::Console;
 use crate::console::texts::Texts;
-use crate::controllers::subscribers::ClusterSubscribers;
+use crate::controllers::subscribers::{ClusterSubscribers, MemberClient};
 use crate::model::limits;
 use crate::subscribers::{Applied, HoldState, Subscription};
 
@@ -73,15 +73,15 @@ impl Holders {
     fn drawn(all: ClusterSubscribers) -> Holders {
         let ClusterSubscribers { amount, current, applied, refused, tally, mut clients, .. } = all;
         // Refusals are sorted first, because a page is limited.
-        clients.sort_by_key(|(_, client)| client.hold_state());
+        clients.sort_by_key(|MemberClient(_, client)| client.hold_state());
         let is_drawn_each = clients.len() <= SQUARES_MAX && clients.len() as u64 == amount;
         let square = |client: &Subscription| Square {
             state: client.hold_state(),
             title: format!("{} {}", client.node_id, client.address).trim_start().to_owned(),
         };
-        let drawn = clients.iter().filter(|_| is_drawn_each).map(|(_, client)| square(client));
+        let drawn = clients.iter().filter(|_| is_drawn_each).map(|MemberClient(_, client)| square(client));
         let squares = drawn.collect();
-        let rows = clients.into_iter().take(limits::PAGE_ROWS_MAX).map(|(node, client)| HolderRow {
+        let rows = clients.into_iter().take(limits::PAGE_ROWS_MAX).map(|MemberClient(node, client)| HolderRow {
             address: client.address,
             agent: client.agent,
             labels: client.labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(", "),
