@@ -11,6 +11,11 @@ WORKDIR /thuban
 # The pattern makes the directory optional: a COPY may match nothing if another source exists.
 COPY Cargo.toml Cargo.lock askama.toml build.rs buil[d] ./
 COPY proto proto
+# A pattern would put all manifests into one folder.
+COPY crates/base/Cargo.toml crates/base/
+COPY crates/catalog/Cargo.toml crates/catalog/
+COPY crates/model/Cargo.toml crates/model/
+COPY crates/validate/Cargo.toml crates/validate/
 COPY scripts/lib.sh scripts/native.sh scripts/
 COPY scripts/native scripts/native
 # Bench and test targets name files that are not here, so they leave the manifest. On another processor than x86-64
@@ -18,6 +23,7 @@ COPY scripts/native scripts/native
 RUN [ -x thuban ] || { \
         sed -i '/^\[\[/,/^$/d' Cargo.toml && \
         mkdir src && echo 'fn main() {}' >src/main.rs && : >src/lib.rs && \
+        for crate in crates/*; do mkdir "$crate/src" && : >"$crate/src/lib.rs"; done && \
         if [ "$(uname -m)" != x86_64 ]; then \
             apt-get update && apt-get install -y --no-install-recommends clang libclang-dev && \
             rm -rf /var/lib/apt/lists/*; \
@@ -28,12 +34,13 @@ RUN [ -x thuban ] || { \
     }
 # The dependencies are a layer of their own, which a change of the sources does not repeat.
 RUN [ -x thuban ] || cargo build --release --locked
+COPY crates crates
 COPY src src
 # The copied files are older than the stand-ins above; cargo goes by the time.
 RUN if [ -x thuban ]; then \
         install -D thuban target/release/thuban; \
     else \
-        touch src/main.rs src/lib.rs && cargo build --release --locked; \
+        touch src/main.rs src/lib.rs crates/*/src/lib.rs && cargo build --release --locked; \
     fi
 
 FROM debian:bookworm-slim

@@ -23,13 +23,11 @@
 //! peer                   the protocol between nodes (8190): handshake, calls, append, snapshots
 //! keyring                sealing and opening of access keys and encrypted config files
 //! subscribers            register of clients: the release that this node last served to each
-//! catalog                all replicated state as plain maps, changed by apply alone
 //! watch                  wake-ups of requests that are held until a change
 //! store                  RocksDB: log, rows, snapshots
 //! request_id             X-Request-Id
 //! connections            listeners: limits for connections, idle time, parked requests
 //! openapi                the description of both surfaces, built from their route tables
-//! bundle                 zip archives of config files, read within limits
 //! traces                 spans and their exporter
 //! outbound               HTTP clients for other services
 //! tls                    certificates of listeners; encryption between nodes
@@ -39,9 +37,6 @@
 //! logging                lines for stdout and stderr; writing blocks no task, and a failed write ends none
 //! metrics                counters and gauges of `/metrics`
 //! address                a client's address behind proxies
-//! contracts              validation of config files and rules by schemas and expressions; never called by apply
-//! well_formed            syntax checks of JSON, XML, YAML, TOML; never called by apply
-//! model                  vocabulary: rules, config files, grants, codes, limits
 //! hosts                  host names that a listener answers to
 //! log_once               suppression of repeated log lines
 //! descriptors            shares of the process' file descriptors
@@ -52,7 +47,24 @@
 //! uptime                 time since the machine started
 //! tasks                  tasks and threads; ends the process after a panic
 //! proto                  generated gRPC messages and services
+//!
+//! crates/catalog         all replicated state as plain maps, changed by apply alone
+//! crates/validate        checks of received contents by parsers and engines of others
+//!   bundle               zip archives of config files, read within limits
+//!   contracts            validation of config files and rules by schemas and expressions; never called by apply
+//!   well_formed          syntax checks of JSON, XML, YAML, TOML; never called by apply
+//! crates/model           vocabulary: rules, config files, grants, codes, limits
+//! crates/base            below all other crates
+//!   sealed               the text form of sealed secrets
+//!   level                one number for the version of all formats
+//!   pack                 the byte form of rows and messages
+//!   threads              threads with a deep stack, for one step
 //! ```
+//!
+//! The last rows are crates of their own, with the same names here ([`catalog`], [`bundle`], [`contracts`],
+//! [`well_formed`], [`model`]; level, pack and sealed in [`mod@format`]). Cargo holds their order, and what they must
+//! not know: none depends on RocksDB, openraft, axum or tokio, and `catalog` does not depend on `validate`. The tests
+//! of one compile it and the crates below it: `cargo test -p thuban-model`.
 //!
 //! [`model`] and [`catalog`] know no I/O, clock, randomness, HTTP or Raft; [`store`] stores bytes and never imports
 //! `model`; [`api`] and [`compat`] know neither each other nor `store`; openraft is named in [`raft`], [`peer`],
@@ -185,15 +197,12 @@ mod address;
 pub mod api;
 pub mod brief_places;
 pub mod budget;
-pub mod bundle;
-pub mod catalog;
 pub mod cli;
 pub mod compat;
 pub mod compression;
 pub mod config;
 pub mod connections;
 pub mod console;
-pub mod contracts;
 pub mod controllers;
 pub mod data_key;
 pub mod descriptors;
@@ -208,7 +217,6 @@ mod log_once;
 pub mod logging;
 pub mod memory;
 pub mod metrics;
-pub mod model;
 pub mod offline;
 pub mod openapi;
 pub mod operations;
@@ -223,12 +231,15 @@ pub mod server;
 pub mod store;
 pub mod subscribers;
 pub mod tasks;
-#[cfg(test)]
-mod test_seed;
 pub mod tls;
 pub mod traces;
 mod uptime;
 pub mod watch;
 pub mod webhooks;
-pub mod well_formed;
 pub mod xds;
+
+#[cfg(test)]
+use thuban_base::test_seed;
+pub use thuban_catalog as catalog;
+pub use thuban_model as model;
+pub use thuban_validate::{bundle, contracts, well_formed};

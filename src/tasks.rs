@@ -142,15 +142,6 @@ pub fn thread(name: &'static str, work: impl FnOnce() + Send + 'static) -> io::R
     thread::Builder::new().name(name.to_owned()).spawn(watched)
 }
 
-/// Runs a step on a thread with a stack of this size and propagates its panic.
-pub fn on_thread<T: Send>(name: &'static str, stack_bytes: usize, step: impl FnOnce() -> T + Send) -> T {
-    thread::scope(|scope| {
-        let thread = thread::Builder::new().name(name.to_owned()).stack_size(stack_bytes);
-        let running = thread.spawn_scoped(scope, step).expect("a thread can be started");
-        running.join().unwrap_or_else(|panic| resume_unwind(panic))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -187,7 +178,6 @@ mod tests {
         assert!(tokio::spawn(blocking(panics)).await.expect_err("it panicked").is_panic());
         assert_eq!((caught(async { panics() }).await, caught(async { 7 }).await), (None, Some(7)));
         assert_eq!(blocking(|| 7).await, 7);
-        assert!(catch_unwind(|| on_thread("short", 64 * 1024, panics)).is_err());
         assert_eq!(*DEATH.0.borrow(), None);
     }
 }

@@ -52,10 +52,24 @@ def add_libraries(bom):
             ]
 
 
+def is_ours(name):
+    """True for the package and the crates of its workspace, which are one component."""
+    return name == "thuban" or name.startswith("thuban-")
+
+
+def join_parts(bom, own):
+    """Gives the program the dependencies of the crates of its workspace."""
+    parts = {one["bom-ref"] for one in bom["components"] if is_ours(one["name"])}
+    rows = {row["ref"]: row for row in bom["dependencies"]}
+    wanted = {one for ref in parts | {own["bom-ref"]} for one in rows.get(ref, {}).get("dependsOn", [])}
+    rows[own["bom-ref"]]["dependsOn"] = sorted(wanted - parts)
+
+
 def keep_linked(bom, linked):
     """Leaves the crates that cargo links: cargo-cyclonedx also counts macros and what no feature asks for."""
     own = bom["metadata"]["component"]
-    wanted = {tuple(line.split(" ")[:2]) for line in linked} - {(own["name"], own["version"])}
+    join_parts(bom, own)
+    wanted = {crate for crate in (tuple(line.split(" ")[:2]) for line in linked) if not is_ours(crate[0])}
     bom["components"] = [one for one in bom["components"] if (one["name"], one["version"]) in wanted]
     if missing := wanted - {(one["name"], one["version"]) for one in bom["components"]}:
         die(f"left out: {sorted(missing)}")

@@ -35,8 +35,10 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
     (
         "CONTRIBUTING.md",
         "scripts/run                  # builds and starts a node; RocksDB is compiled once, into ~/.cache/thuban\n\
-         scripts/cargo test --lib     # cargo with that RocksDB: any subcommand, build output stays out of the \
-         checkout\nscripts/test                 # all tests, with real processes, clients and a browser\n\
+         scripts/cargo check          # cargo with that RocksDB: any subcommand, build output stays out of the \
+         checkout\nscripts/test -p thuban-model # tests of one crate, without RocksDB: also thuban-base, \
+         thuban-catalog, thuban-validate\nscripts/test --lib           # tests beside the code, of all \
+         crates\nscripts/test                 # all tests, with real processes, clients and a browser\n\
          .ci/run                      # every check before a merge: lints, tests, package, fuzzing, containers",
         BUILDS,
     ),

@@ -320,7 +320,7 @@ fn variables_are_read_somewhere() {
             known.extend(named.find_iter(&text).map(|found| found.as_str().to_owned()));
         }
     }
-    known.extend(named.find_iter(&text("src/catalog/tests/golden.rs")).map(|found| found.as_str().to_owned()));
+    known.extend(named.find_iter(&text("crates/catalog/src/tests/golden.rs")).map(|found| found.as_str().to_owned()));
     known.extend(named.find_iter(&text("docker-compose.yml")).map(|found| found.as_str().to_owned()));
     for (file, text) in pages() {
         for found in named.find_iter(&text) {
@@ -329,18 +329,35 @@ fn variables_are_read_somewhere() {
     }
 }
 
+/// Folders that the path of a module may lead to: in the package, or in one of the crates, whose name may be the first
+/// part of the path.
+fn folders_of(path: &str) -> Vec<String> {
+    let path = path.replace("::", "/");
+    let (first, rest) = path.split_once('/').unwrap_or((&path, ""));
+    let crates =
+        std::fs::read_dir(project("crates")).expect("a folder").map(|entry| entry.expect("an entry").file_name());
+    let in_crates = crates.map(|name| {
+        let name = name.to_string_lossy();
+        format!("crates/{name}/src/{}", if name == first { rest } else { &path })
+    });
+    in_crates.chain([format!("src/{path}")]).collect()
+}
+
 /// True for a path like `raft::lease` or `operations::scan`: a module of that name below the first, or a function in
 /// it.
 fn is_in_the_code(path: &str) -> bool {
     let (parts, last) = path.rsplit_once("::").expect("a path");
-    let folder = format!("src/{}", parts.replace("::", "/"));
-    let is_module = project(&format!("{folder}/{last}.rs")).exists() || project(&format!("{folder}/{last}")).is_dir();
-    let homes = [format!("{folder}.rs"), format!("{folder}/mod.rs")].map(|file| project(&file)).into_iter();
-    let inside = std::fs::read_dir(project(&folder)).into_iter().flatten().map(|entry| entry.expect("an entry").path());
     let function = expression(&format!(r"\bfn {last}\b"));
     let has_function =
         |file: std::path::PathBuf| std::fs::read_to_string(file).is_ok_and(|text| function.is_match(&text));
-    is_module || homes.chain(inside).any(has_function)
+    folders_of(parts).into_iter().any(|folder| {
+        let is_module =
+            project(&format!("{folder}/{last}.rs")).exists() || project(&format!("{folder}/{last}")).is_dir();
+        let home = project(&format!("{folder}.rs"));
+        let inside = std::fs::read_dir(project(&folder)).into_iter().flatten();
+        let inside = inside.map(|entry| entry.expect("an entry").path());
+        is_module || inside.chain([home]).any(has_function)
+    })
 }
 
 #[test]
@@ -349,12 +366,12 @@ fn tests_and_files_in_the_text_exist() {
     let listed = String::from_utf8(listed.expect("it lists its tests").stdout).expect("text");
     let tests: BTreeSet<_> = listed.lines().filter_map(|line| line.strip_suffix(": test")).collect();
     let test = expression(r"^[a-z_]+(?:::[a-z_]+)+$");
-    let file = expression(r"^(?:src|tests|scripts|cluster|benches|docs|\.ci)/[\w./-]+");
+    let file = expression(r"^(?:src|crates|tests|scripts|cluster|benches|docs|\.ci)/[\w./-]+");
     let mut faults = Vec::new();
     for (page, span) in spans() {
         if page.starts_with("docs/internals/") {
             if test.is_match(&span) && !is_in_the_code(&span) {
-                faults.push(format!("{page}: there is no {span} in src"));
+                faults.push(format!("{page}: there is no {span} in the code"));
             }
         } else if test.is_match(&span) && !tests.contains(span.as_str()) {
             faults.push(format!("{page}: there is no test {span}"));

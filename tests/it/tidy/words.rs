@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{files_below, is_test, sources};
+use super::{files_below, is_test, program_sources, sources};
 
 /// Words of a clause. No doc comment and no heading opens with one: a noun phrase or a verb says what it is about.
 const CLAUSE_WORDS: [&str; 10] = ["What", "Who", "Whom", "Whose", "How", "Whether", "Where", "Why", "Which", "When"];
@@ -33,7 +33,7 @@ fn doc_comment(line: &str) -> Option<&str> {
 #[test]
 fn comments_and_headings_open_with_their_subject() {
     let mut broken = Vec::new();
-    for (path, text) in ["src", "tests", "benches"].into_iter().flat_map(sources) {
+    for (path, text) in ["src", "crates", "tests", "benches"].into_iter().flat_map(sources) {
         let mut is_inside = false;
         for (number, line) in text.lines().enumerate() {
             let comment = doc_comment(line);
@@ -51,10 +51,10 @@ fn comments_and_headings_open_with_their_subject() {
     assert!(broken.is_empty(), "opened with a clause:\n{}", broken.join("\n"));
 }
 
-/// Comments of production code below `src` with the item below each doc comment.
+/// Comments of production code of the program with the item below each doc comment.
 fn production_comments() -> Vec<Comment> {
     let mut comments = Vec::new();
-    for (path, text) in sources("src").into_iter().filter(|(path, _)| !is_test(path)) {
+    for (path, text) in program_sources().into_iter().filter(|(path, _)| !is_test(path)) {
         let lines: Vec<&str> =
             text.lines().take_while(|line| !["mod tests {", "mod golden {"].contains(line)).collect();
         comments.extend(comments_of(&path, &lines));
@@ -140,7 +140,7 @@ fn comments_of_functions_begin_with_a_verb_and_others_with_a_noun() {
 #[test]
 fn no_function_is_called_told_or_shown() {
     let mut broken = Vec::new();
-    for (path, text) in ["src", "tests", "benches", "fuzz"].into_iter().flat_map(sources) {
+    for (path, text) in ["src", "crates", "tests", "benches", "fuzz"].into_iter().flat_map(sources) {
         for (number, line) in text.lines().enumerate() {
             let mut words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
             let name = words.find(|word| *word == "fn").and_then(|_| words.next()).unwrap_or_default();
