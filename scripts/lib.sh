@@ -5,6 +5,7 @@
 #   THUBAN_CACHE      folder of builds and data           (default ${XDG_CACHE_HOME:-~/.cache}/thuban)
 #   CARGO_TARGET_DIR  target folder of cargo              (default $THUBAN_CACHE/target)
 #   THUBAN_PROFILE    build profile                       (default: chosen by the script)
+#   THUBAN_TARGET     target, see scripts/native.sh       (default: this machine's)
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck source=scripts/native.sh
@@ -71,6 +72,7 @@ ensure_tools() {
         command -v clang >/dev/null || missing+=(clang)
         has_libclang || missing+=(libclang-dev)
     fi
+    if is_cross && ! command -v "$(for_target c++)" >/dev/null; then missing+=("g++-${THUBAN_TARGET%%-*}-linux-gnu"); fi
     [ ${#missing[@]} -eq 0 ] || apt_install "${missing[@]}"
     if ! command -v cargo >/dev/null; then
         # shellcheck source=/dev/null
@@ -78,6 +80,17 @@ ensure_tools() {
         command -v cargo >/dev/null || die "cargo is missing: install Rust, see https://rustup.rs"
     fi
     ensure_compiler
+    ! is_cross || ensure_target
+}
+
+# The standard library of Rust for THUBAN_TARGET, and what cargo needs to know of it.
+ensure_target() {
+    local name=${THUBAN_TARGET^^}
+    export CARGO_BUILD_TARGET=$THUBAN_TARGET "CARGO_TARGET_${name//-/_}_LINKER=$(for_target cc)"
+    [ ! -d "$(rustc --print sysroot)/lib/rustlib/$THUBAN_TARGET" ] || return 0
+    command -v rustup >/dev/null || die "your toolchain of Rust has no standard library for $THUBAN_TARGET"
+    say "installing the standard library of Rust for $THUBAN_TARGET"
+    (cd "$ROOT" && rustup target add "$THUBAN_TARGET" </dev/null >&2) || die "rustup has no standard library for $THUBAN_TARGET"
 }
 
 # The version of Rust that rust-toolchain.toml names.
@@ -222,18 +235,22 @@ compile_binary() (
     shown "$CACHE/build.log" "${compiling[@]}" $! || exit 1
     logged "$CACHE/build.log" run_cargo build --profile "$1" --locked --bin thuban </dev/null &
     shown "$CACHE/build.log" $! || exit 1
-    [ "$1" = quick ] || exit 0
+    [ "$1" = quick ] && ! is_cross || exit 0
     mkdir -p "$CACHE/bin"
     cp "$(built_by_cargo quick)" "$CACHE/bin/thuban.part" && mv "$CACHE/bin/thuban.part" "$CACHE/bin/thuban"
 )
 
 # binary_of PROFILE: path of the program. Quick builds have a folder of their own, which the tests do not change.
 binary_of() {
-    if [ "$1" = quick ]; then printf '%s/bin/thuban' "$CACHE"; else built_by_cargo "$1"; fi
+    if [ "$1" = quick ] && ! is_cross; then printf '%s/bin/thuban' "$CACHE"; else built_by_cargo "$1"; fi
 }
 
 # built_by_cargo PROFILE: path of cargo's output.
-built_by_cargo() { printf '%s/%s/thuban' "$CARGO_TARGET_DIR" "${1/#dev/debug}"; }
+built_by_cargo() {
+    local folder=$CARGO_TARGET_DIR
+    ! is_cross || folder=$folder/$THUBAN_TARGET
+    printf '%s/%s/thuban' "$folder" "${1/#dev/debug}"
+}
 
 # The triple of this machine.
 host() { rustc -vV | sed -n 's/^host: //p'; }
@@ -249,7 +266,7 @@ install_tool() {
         say "building $name $version once, a few CPU minutes; kept in $home"
         CARGO_TARGET_DIR=$CACHE/tools/build CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_OPT_LEVEL=0 \
             CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
-            cargo install --quiet --locked --root "$home" "$name@$version" </dev/null >&2
+            env -u CARGO_BUILD_TARGET cargo install --quiet --locked --root "$home" "$name@$version" </dev/null >&2
         rm -rf "$CACHE/tools/build"
     ) 9>"$CACHE/tools/lock"
 }

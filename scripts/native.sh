@@ -7,8 +7,10 @@
 # recorded by scripts/native/record; native.toml makes cargo use the results instead of those scripts, so libclang is
 # not needed. On another processor than x86-64, or for another version of a crate than the recorded one, cargo builds
 # them by itself, as it does without these scripts.
+#
+# THUBAN_TARGET=aarch64-unknown-linux-gnu compiles everything for arm64 on x86-64, by Debian's cross compilers.
 
-NATIVE_TARGET=x86_64-unknown-linux-gnu
+NATIVE_TARGET=${THUBAN_TARGET:-x86_64-unknown-linux-gnu}
 NATIVE_RECORDS=$ROOT/scripts/native
 # Processor seconds that both take, measured on one machine (docs/building.md), for the forecast.
 # shellcheck disable=SC2034 # scripts/lib.sh reads it
@@ -33,6 +35,19 @@ crate_folder() {
     printf '%s' "${found%/Cargo.toml\"}"
 }
 
+# is_cross: reports whether the target is another processor than this one.
+is_cross() { [ -n "${THUBAN_TARGET:-}" ] && [[ $THUBAN_TARGET != "$(uname -m)"-* ]]; }
+
+# for_target TOOL: its name for the target. Debian's cross compilers are called gcc and g++ only.
+for_target() {
+    if ! is_cross; then
+        printf '%s' "$1"
+        return 0
+    fi
+    local tool=${1/#c++/g++}
+    printf '%s-linux-gnu-%s' "${NATIVE_TARGET%%-*}" "${tool/#cc/gcc}"
+}
+
 # recorded FILE: its lines after the first.
 recorded() { tail -n +2 "$NATIVE_RECORDS/$1"; }
 
@@ -46,7 +61,7 @@ native_is_possible() {
 # Names the folder of the libraries: by the records, the build settings and the compiler.
 native_folder() {
     local key
-    key=$({ c++ --version && cat "$NATIVE_RECORDS"/*.* && rocksdb_flags ''; } | sha256sum | cut -c1-12)
+    key=$({ "$(for_target c++)" --version && cat "$NATIVE_RECORDS"/*.* && rocksdb_flags ''; } | sha256sum | cut -c1-12)
     printf '%s/native-%s' "$CACHE" "$key"
 }
 
@@ -90,7 +105,17 @@ write_units() {
 
 # rocksdb_flags LZ4: as recorded, but with the optimization level of RocksDB's own Makefile (cc-rs uses cargo's), and
 # without warnings, which are for RocksDB's developers.
-rocksdb_flags() { recorded rocksdb.flags | sed "s|^@lz4@\$|$1|; s|^-O3\$|-O2|" && echo -w; }
+rocksdb_flags() { recorded rocksdb.flags | sed "s|^@lz4@\$|$1|; s|^-O3\$|-O2|" | for_processor && echo -w; }
+
+# for_processor: flags, one a line, with those of x86-64 replaced by the ones of RocksDB's Makefile for arm64. RocksDB
+# asks the running processor for CRC32 and carry-less multiplication before it uses them.
+for_processor() {
+    if [[ $NATIVE_TARGET == aarch64-* ]]; then
+        grep -vxE -e '-m64|-march=x86-64-v2|-msse[0-9.]*' && echo -march=armv8-a+crc+aes+crypto
+    else
+        cat
+    fi
+}
 
 # compile_rocksdb FOLDER: creates librocksdb.a there. FOLDER/units/*.cc and *.o show the progress.
 compile_rocksdb() {
@@ -104,10 +129,10 @@ compile_rocksdb() {
     write_units "$sources" "$folder/units" "$units"
     # shellcheck disable=SC2016 # expanded by the shell of each unit
     (cd "$sources" && printf '%s\n' "$folder"/units/*.cc |
-        xargs -P "$(unit_jobs "$units")" -I '{}' sh -c 'unit=$1; shift; c++ "$@" -c "$unit" -o "$unit.part" && mv "$unit.part" "${unit%.cc}.o"' \
-            compile '{}' "${flags[@]}")
+        xargs -P "$(unit_jobs "$units")" -I '{}' sh -c 'unit=$1; shift; "$@" -c "$unit" -o "$unit.part" && mv "$unit.part" "${unit%.cc}.o"' \
+            compile '{}' "$(for_target c++)" "${flags[@]}")
     rm -f "$folder/librocksdb.a"
-    ar crs "$folder/librocksdb.a" "$folder"/units/*.o
+    "$(for_target ar)" crs "$folder/librocksdb.a" "$folder"/units/*.o
     offers_its_symbols "$folder/librocksdb.a"
     rm -rf "$folder/units"
 }
@@ -116,7 +141,7 @@ compile_rocksdb() {
 offers_its_symbols() {
     local missing
     missing=$(recorded rocksdb.bindings.rs | grep -oE 'pub fn rocksdb_[A-Za-z0-9_]+' | cut -d' ' -f3 | sort -u |
-        comm -23 - <(nm --defined-only "$1" 2>/dev/null | awk '$2 == "T" { print $3 }' | sort -u))
+        comm -23 - <("$(for_target nm)" --defined-only "$1" 2>/dev/null | awk '$2 == "T" { print $3 }' | sort -u))
     [ -z "$missing" ] || die "$1 lacks what its bindings declare: $(head -n 3 <<<"$missing" | tr '\n' ' ')"
 }
 
@@ -127,13 +152,18 @@ compile_jemalloc() {
     sources=$(crate_folder tikv-jemalloc-sys)
     while read -r line; do
         case $line in --*) arguments+=("$line") ;; *) variables+=("$line") ;; esac
-    done < <(recorded jemalloc.configure)
+    done < <(recorded jemalloc.configure | sed "s|^--host=.*|--host=$NATIVE_TARGET|")
+    if [[ $NATIVE_TARGET == aarch64-* ]]; then
+        variables=("${variables[@]/ -m64/}")
+        # Kernels for arm64 have pages of 4, 16 or 64 KiB; jemalloc takes what is not above its own.
+        arguments+=(--with-lg-page=16)
+    fi
     rm -rf "$folder/jemalloc"
     cp -r "$sources/jemalloc" "$folder/jemalloc"
     cp "$sources/configure/configure" "$folder/jemalloc/"
-    (cd "$folder/jemalloc" && env CC=cc "${variables[@]}" sh ./configure --prefix="$folder" "${arguments[@]}" &&
+    (cd "$folder/jemalloc" && env CC="$(for_target cc)" "${variables[@]}" sh ./configure --prefix="$folder" "${arguments[@]}" &&
         make -j "$(nproc)" lib/libjemalloc_pic.a)
-    strip --strip-debug -o "$folder/libjemalloc_pic.a" "$folder/jemalloc/lib/libjemalloc_pic.a"
+    "$(for_target strip)" --strip-debug -o "$folder/libjemalloc_pic.a" "$folder/jemalloc/lib/libjemalloc_pic.a"
     rm -rf "$folder/jemalloc"
 }
 
