@@ -1,6 +1,6 @@
 //! Compares the documented table of bounds with the sources: every map, set, queue or channel of a listener has a row.
 //!
-//! `docs/security.md` lists everything that a client can make a node store or do. Each field of a collection type in
+//! `docs/budgets.md` lists everything that a client can make a node store or do. Each field of a collection type in
 //! the rooms that serve clients has a marker, `// bound: NAME`, which names its row. Two rows cover many fields:
 //! `request` for data of a single request, `state` for data as large as the replicated state.
 
@@ -124,7 +124,7 @@ fn marked<'a>(lines: &[&'a str], number: usize) -> Option<&'a str> {
 }
 
 fn table() -> Vec<Row> {
-    let text = std::fs::read_to_string(root().join("docs/security.md")).expect("the page can be read");
+    let text = std::fs::read_to_string(root().join("docs/budgets.md")).expect("the page can be read");
     let (_, section) = text.split_once(HEADING).expect("the page has the section");
     let rows = section.lines().skip_while(|line| !line.starts_with("|---")).skip(1);
     let rows = rows.take_while(|line| line.starts_with('|')).map(|line| {
@@ -153,7 +153,7 @@ fn whatever_grows_at_a_door_has_a_row() {
             }
         }
     }
-    assert!(broken.is_empty(), "not in the table of docs/security.md:\n{}", broken.join("\n"));
+    assert!(broken.is_empty(), "not in the table of docs/budgets.md:\n{}", broken.join("\n"));
 }
 
 #[test]

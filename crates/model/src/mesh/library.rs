@@ -141,8 +141,8 @@ mod tests {
 
     #[test]
     fn the_book_tells_what_differs() {
-        let book = include_str!("../../../../docs/xds.md");
+        let book = include_str!("../../../../docs/xds-languages.md");
         let table = table();
-        assert!(book.contains(&table), "Differences by language in docs/xds.md has this table:\n{table}");
+        assert!(book.contains(&table), "Differences by language in docs/xds-languages.md has this table:\n{table}");
     }
 }
