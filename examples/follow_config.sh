@@ -14,6 +14,6 @@ while :; do
     answer=$(curl -sS --max-time 90 -G "$config/notifications/v2" -d "appId=$app" -d "cluster=$namespace" \
         --data-urlencode "notifications=$seen") || { sleep 1 && continue; }
     [ -n "$answer" ] || continue
-    id=$(sed 's/.*"notificationId":\([0-9-]*\).*/\1/' <<<"$answer")
+    id=$(grep -o '"notificationId":[0-9]*' <<<"$answer" | cut -d: -f2)
     curl -sS "$config/configfiles/raw/$app/$namespace/$file"
 done
