@@ -174,6 +174,7 @@ pages! {
     internals_newcomer: "docs/internals/newcomer.md";
     internals_glossary: "docs/internals/glossary.md";
     internals_paths: "docs/internals/paths.md";
+    internals_paths_administration: "docs/internals/paths-administration.md";
     metrics: "docs/metrics.md";
     alarms: "docs/alarms.md";
     alarms_cluster: "docs/alarms-cluster.md";
@@ -362,8 +363,8 @@ fn the_readme_begins_with_a_command() {
 #[test]
 fn pages_are_short() {
     const LINES_MAX: usize = 250;
-    let is_for_users = |file: &str| file.starts_with("docs/") && !file.starts_with("docs/internals/");
-    let lines = pages().filter(|(file, _)| is_for_users(file)).map(|(file, text)| (text.lines().count(), file));
+    let of_the_book = pages().filter(|(file, _)| file.starts_with("docs/"));
+    let lines = of_the_book.map(|(file, text)| (text.lines().count(), file));
     let long: Vec<_> = lines.filter(|(lines, _)| *lines > LINES_MAX).collect();
     assert!(long.is_empty(), "over {LINES_MAX} lines: {long:?}");
 }
