@@ -93,6 +93,8 @@ fn pages_of_a_local_node_are_in_the_list() {
         if starts {
             let enters = format!("mkdir -p {0} && cd {0}\n", directory(file));
             assert!(text.contains(&enters), "{file}: enters a directory of its own: {enters}");
+            let is_said = ["local node", "本地节点"].iter().any(|words| text.contains(words));
+            assert!(is_said, "{file}: says that it needs a local node");
         }
     }
 }
