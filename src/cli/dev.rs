@@ -53,8 +53,8 @@ pub(super) async fn run(mut config: Config, is_demo: bool) -> anyhow::Result<()>
     let work = tasks::errand(async move {
         wait_until_ready(&node).await;
         if is_demo {
-            greet_demo(&bound, &file);
-            demo::run(&bound, file).await;
+            let greet = || greet_demo(&bound, &file);
+            demo::run(&bound, file.clone(), greet).await;
         } else {
             greet(&bound, &file, &file_of_hint(&node));
         }
@@ -162,7 +162,7 @@ fn greet_demo(bound: &Bound, file: &Path) {
     let thuban = std::env::args().next().unwrap_or_else(|| "thuban".to_owned());
     say(&format!(
         r#"
-Thuban is ready, and namespace demo fills with services, config files, rules and twenty clients.
+Thuban is ready, and namespace demo has services, config files, rules and twenty clients.
   console          http://{api}/ui   user admin, password in {file}
 
 Try in another terminal:

@@ -73,8 +73,9 @@ impl Desk {
     }
 }
 
-/// Creates missing data, then runs heartbeats, rollouts and clients until dropped.
-pub(super) async fn run(bound: &Bound, password_file: PathBuf) {
+/// Creates missing data, then runs heartbeats, rollouts and clients until dropped. `greet` is called when the data
+/// exists and the clients have begun: what it suggests finds both.
+pub(super) async fn run(bound: &Bound, password_file: PathBuf, greet: impl FnOnce()) {
     let built = http_client(&[], None).and_then(|builder| Ok(builder.timeout(CALL_WITHIN).build()?));
     let client = match built {
         Ok(client) => client,
@@ -97,12 +98,14 @@ pub(super) async fn run(bound: &Bound, password_file: PathBuf) {
     tasks::errand_of(&mut parts, heartbeats(desk.clone()));
     tasks::errand_of(&mut parts, rollouts(desk.clone()));
     clients::begin(&mut parts, &desk, &remote);
+    greet();
     while parts.join_next().await.is_some() {}
 }
 
 async fn prepare(desk: &Desk) -> anyhow::Result<Remote> {
     let remote = desk.log_in().await?;
     data::create(desk, &remote).await?;
+    data::roll_out(&remote).await?;
     Ok(remote)
 }
 
