@@ -7,6 +7,7 @@
 //! * [`errand`]: work for one request, call, connection or attempt, or work that its owner restarts. A task that waits
 //!   for it gets an error, and the node continues.
 //! * [`blocking`]: a step of its caller on a thread that may block. The panic is propagated to the caller.
+//! * [`in_place`]: a long step of its caller on the caller's own thread.
 //!
 //! A needed task may return; only a panic counts as its death.
 
@@ -17,9 +18,9 @@ use std::sync::LazyLock;
 use std::{io, thread};
 
 use futures_util::FutureExt;
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::watch;
-use tokio::task::{AbortHandle, JoinHandle, JoinSet};
+use tokio::task::{AbortHandle, JoinHandle, JoinSet, block_in_place};
 use tokio_util::task::TaskTracker;
 
 /// Name of the first needed task that died. Global, because the threads of consensus do not know their node.
@@ -142,8 +143,18 @@ pub fn thread(name: &'static str, work: impl FnOnce() + Send + 'static) -> io::R
     thread::Builder::new().name(name.to_owned()).spawn(watched)
 }
 
+/// Runs long work on the caller's thread, while its other tasks move to other threads.
+pub(crate) fn in_place<T>(work: impl FnOnce() -> T) -> T {
+    let has_others = Handle::try_current().is_ok_and(|here| here.runtime_flavor() == RuntimeFlavor::MultiThread);
+    if has_others { block_in_place(work) } else { work() }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use tokio::runtime::Builder;
+
     use super::*;
 
     /// Panics without a message: these panics are intended.
@@ -179,5 +190,24 @@ mod tests {
         assert_eq!((caught(async { panics() }).await, caught(async { 7 }).await), (None, Some(7)));
         assert_eq!(blocking(|| 7).await, 7);
         assert_eq!(*DEATH.0.borrow(), None);
+    }
+
+    /// A heartbeat has to be sent while a zone fails.
+    #[test]
+    fn what_takes_long_holds_up_no_other_task() {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+        let (release, held) = std::sync::mpsc::channel();
+        let others = runtime.spawn(async move {
+            let long = tokio::spawn(async move { in_place(|| held.recv_timeout(Duration::from_secs(30))) });
+            tokio::task::yield_now().await;
+            let other = tokio::spawn(async move { release.send(()).is_ok() });
+            (other.await.expect("no panic"), long.await.expect("no panic"))
+        });
+        assert_eq!(runtime.block_on(others).expect("no panic"), (true, Ok(())));
+    }
+
+    #[tokio::test]
+    async fn where_there_is_one_thread_alone_it_does_the_work() {
+        assert_eq!(in_place(|| 7), 7);
     }
 }

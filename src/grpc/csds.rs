@@ -28,7 +28,7 @@ use crate::proto::envoy::service::status::v3::client_status_discovery_service_se
 use crate::proto::envoy::service::status::v3::{ClientConfig, ClientStatusRequest, ClientStatusResponse, ConfigStatus};
 use crate::proto::envoy::r#type::matcher::v3::NodeMatcher;
 use crate::proto::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
-use crate::subscribers::streams::{Delivered, Standing, StreamEntry, Streams};
+use crate::subscribers::streams::{AckState, Delivered, StreamEntry, Streams};
 
 /// The client status service.
 pub(super) struct Csds {
@@ -138,7 +138,7 @@ fn client(entry: &StreamEntry, room: &mut usize) -> ClientConfig {
     let mut configs = Vec::new();
     for kind in ResourceType::ALL {
         let delivered = entry.delivered(kind);
-        configs.extend(delivered.given.iter().map(|(name, given)| resource(kind, name, given, &delivered, room)));
+        configs.extend(delivered.sent.iter().map(|(name, given)| resource(kind, name, given, &delivered, room)));
     }
     ClientConfig { node: Some(node), generic_xds_configs: configs }
 }
@@ -151,11 +151,11 @@ fn resource(
     delivered: &Delivered,
     room: &mut usize,
 ) -> GenericXdsConfig {
-    let has = delivered.has.get(name);
-    let (status, config, error_state) = match delivered.standing(name, given.version) {
-        Standing::Acknowledged => (ClientResourceStatus::Acked, ConfigStatus::Synced, None),
-        Standing::UnderWay => (ClientResourceStatus::Requested, ConfigStatus::Stale, None),
-        Standing::Refused(refusal) => {
+    let has = delivered.acked.get(name);
+    let (status, config, error_state) = match delivered.ack_state(name, given.version) {
+        AckState::Acknowledged => (ClientResourceStatus::Acked, ConfigStatus::Synced, None),
+        AckState::InFlight => (ClientResourceStatus::Requested, ConfigStatus::Stale, None),
+        AckState::Refused(refusal) => {
             let error = UpdateFailureState {
                 last_update_attempt: Some(timestamp(refusal.at)),
                 details: refusal.message.clone(),
@@ -201,9 +201,9 @@ mod tests {
 
     fn send(stream: &Registered, resource: &Arc<Resource>, is_had: bool) {
         stream.update(CDS, |state| {
-            state.given.insert(resource.name.clone(), resource.clone());
+            state.sent.insert(resource.name.clone(), resource.clone());
             if is_had {
-                state.has.insert(resource.name.clone(), resource.clone());
+                state.acked.insert(resource.name.clone(), resource.clone());
             }
         });
     }

@@ -16,10 +16,10 @@ use futures_util::{Stream, TryStreamExt};
 use openraft::EntryPayload;
 
 use super::proposal;
-use super::threads::at_length;
 use crate::catalog::{Command, Ctx};
 use crate::format::codec;
 use crate::format::types::{Entry, LogId, Membership};
+use crate::tasks::in_place;
 
 /// Maximum cost of a group of more than one entry.
 const GROUP_MAX: Cost = Cost { bytes: 256 * 1024, items: 256 };
@@ -186,7 +186,7 @@ where
     async fn open_one(&mut self) -> io::Result<Option<(Opened, R)>> {
         let Some((entry, responder)) = self.entries.try_next().await? else { return Ok(None) };
         let is_long = Cost::of_bytes(&entry).is_large();
-        let opened = if is_long { at_length(|| Opened::open(&entry)) } else { Opened::open(&entry) };
+        let opened = if is_long { in_place(|| Opened::open(&entry)) } else { Opened::open(&entry) };
         Ok(Some((opened?, responder)))
     }
 }

@@ -37,13 +37,13 @@ use super::effects::{Effects, watch_keys};
 use super::progress::{PROGRESS_KEY, Progress};
 use super::state::{Applied, ApplyListener, CommandReply, State};
 use super::state_size::Weight;
-use super::threads::at_length;
 use crate::catalog::{Catalog, Change, Edit};
 use crate::format::codec;
 use crate::format::types::{Entry, LogId, SnapshotMeta, StoredMembership, TypeConfig};
 use crate::metrics::Metrics;
 use crate::peer::Checkpoint;
 use crate::store::{SnapshotFile, Store, blocking};
+use crate::tasks::in_place;
 use crate::watch::Hub;
 
 /// Default number of entries between two checkpoints of the state hash.
@@ -310,7 +310,7 @@ impl RaftStateMachine<TypeConfig> for Machine {
         while let Some((mut group, mut responders)) = groups.next().await? {
             while !group.is_empty() {
                 let effects = match group.is_long() {
-                    true => at_length(|| self.apply_group(&mut group))?,
+                    true => in_place(|| self.apply_group(&mut group))?,
                     false => self.apply_group(&mut group)?,
                 };
                 let applied = effects.entries;

@@ -72,4 +72,3 @@ pub use lead::{Lead, NotCommitted};
 pub use state::CommandReply;
 #[cfg(test)]
 pub(crate) use threads::Threads;
-pub(crate) use threads::at_length;

@@ -11,8 +11,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
-use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
-use tokio::task::block_in_place;
+use tokio::runtime::{Builder, Handle, Runtime};
 
 /// Maximum number of threads: one for consensus itself, one for apply and calls of peers. More would only wait for each
 /// other.
@@ -22,12 +21,6 @@ const THREADS_MAX: usize = 2;
 /// every step of an entry, and take a processor from the threads that serve clients.
 fn count(processors: usize) -> usize {
     processors.div_ceil(2).clamp(1, THREADS_MAX)
-}
-
-/// Runs long work on the caller's thread, while its other tasks move to other threads.
-pub(crate) fn at_length<T>(work: impl FnOnce() -> T) -> T {
-    let has_others = Handle::try_current().is_ok_and(|here| here.runtime_flavor() == RuntimeFlavor::MultiThread);
-    if has_others { block_in_place(work) } else { work() }
 }
 
 /// The runtime, until it is shut down. Dropping it ends the tasks that still run there without waiting.
@@ -77,24 +70,5 @@ mod tests {
         for (processors, threads) in rows {
             assert_eq!(count(processors), threads, "of {processors} processors");
         }
-    }
-
-    /// A heartbeat has to be sent while a zone fails.
-    #[test]
-    fn what_takes_long_holds_up_no_other_task() {
-        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
-        let (release, held) = std::sync::mpsc::channel();
-        let others = runtime.spawn(async move {
-            let long = tokio::spawn(async move { at_length(|| held.recv_timeout(Duration::from_secs(30))) });
-            tokio::task::yield_now().await;
-            let other = tokio::spawn(async move { release.send(()).is_ok() });
-            (other.await.expect("no panic"), long.await.expect("no panic"))
-        });
-        assert_eq!(runtime.block_on(others).expect("no panic"), (true, Ok(())));
-    }
-
-    #[tokio::test]
-    async fn where_there_is_one_thread_alone_it_does_the_work() {
-        assert_eq!(at_length(|| 7), 7);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use axum::Router;
@@ -14,15 +15,16 @@ use tokio_util::task::TaskTracker;
 use super::{listen, reserve};
 use crate::api;
 use crate::budget::Budget;
+use crate::catalog::Catalog;
 use crate::config::{CompatAuth, Config};
 use crate::connections::{Listener, Protocol};
-use crate::grpc::{Grpc, GrpcSettings, HEALTH_CHECK, Health};
+use crate::grpc::{Grpc, GrpcSettings, HEALTH_CHECK, Health, HealthWatch};
 use crate::hosts::Hosts;
 use crate::operations::Operations;
 use crate::raft::node::Node;
 use crate::raft::run_task;
-use crate::reads::catch_up::CATCH_UP_LIMIT;
-use crate::xds::{Context, ResourceCache, Session};
+use crate::watch::feed::News;
+use crate::xds::{AppliedChanges, AppliedState, Context, ResourceCache, Session};
 
 /// Bound gRPC listeners.
 pub(super) struct GrpcListeners(Vec<TcpSocket>);
@@ -81,14 +83,9 @@ pub(super) fn router(config: &Config, parts: GrpcParts<'_>) -> anyhow::Result<Ro
     run_task("grpc-health", health.follower().follow(node.clone()), tasks, shutdown);
     let seen = health.seen();
     let authority = config.tuning.xds.authority().map(str::to_owned);
-    let asked = node.clone();
-    let horizon = move || -> BoxFuture<'static, bool> {
-        let node = asked.clone();
-        Box::pin(async move { node.await_horizon(CATCH_UP_LIMIT).await })
-    };
-    let cache = ResourceCache::new(node.state().clone(), authority, move || seen.borrow().was_ready, horizon);
-    let cache = Arc::new(cache);
-    run_task("xds-world", cache.clone().follow(), tasks, shutdown);
+    let state = Arc::new(NodeState { node: node.clone(), health: seen });
+    let cache = Arc::new(ResourceCache::new(state, authority));
+    run_task("xds-cache", cache.clone().follow(), tasks, shutdown);
     let clock = node.clone();
     let context = Context {
         subscribers: operations.node().controllers().subscribers.clone(),
@@ -111,4 +108,52 @@ pub(super) fn router(config: &Config, parts: GrpcParts<'_>) -> anyhow::Result<Ro
     let router = Grpc { operations, session, health, settings }.router();
     let router = router.context("the services of gRPC cannot be described")?;
     Ok(router.layer(from_fn_with_state(tracked, api::track)))
+}
+
+/// Applied state of a node for the resource cache.
+struct NodeState {
+    node: Node,
+    health: HealthWatch,
+}
+
+impl AppliedState for NodeState {
+    fn is_ready(&self) -> bool {
+        self.health.borrow().was_ready
+    }
+
+    fn follow(&self) {
+        self.node.state().feed().follow();
+    }
+
+    fn changed(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.node.state().feed().changed())
+    }
+
+    fn take(&self, read: &mut dyn FnMut(&Catalog)) -> AppliedChanges {
+        let state = self.node.state();
+        // The lock is held until the changes are taken, so they cover everything in the catalog.
+        let catalog = state.catalog();
+        read(&catalog);
+        let (news, applied) = (state.feed().take(), state.applied().index);
+        drop(catalog);
+        let (changes, newest) = match news {
+            News::Changes(changes) => (Some(changes), None),
+            News::Everything(newest) => (None, Some(newest)),
+        };
+        let indexes = changes.iter().flatten().map(|(index, _)| *index).chain(newest);
+        let index = indexes.fold(applied, u64::max);
+        AppliedChanges { changes, index }
+    }
+
+    fn index(&self) -> u64 {
+        self.node.state().applied().index
+    }
+
+    fn wait_for(&self, index: u64, limit: Duration) -> BoxFuture<'_, bool> {
+        Box::pin(self.node.state().wait_applied(limit, move |applied| applied.index >= index))
+    }
+
+    fn await_read_barrier(&self, limit: Duration) -> BoxFuture<'_, bool> {
+        Box::pin(self.node.await_horizon(limit))
+    }
 }

@@ -37,7 +37,7 @@ impl Subscribers {
         }
         for entry in self.streams.all() {
             let Some(address) = entry.client.address.map(|address| address.to_string()) else { continue };
-            for resource in entry.delivered(ResourceType::Endpoints).given.values() {
+            for resource in entry.delivered(ResourceType::Endpoints).sent.values() {
                 if let Some((namespace, service)) = service_of(&resource.name) {
                     take(&namespace, &service, &address);
                 }

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::holders::HoldersAnswer;
 use super::lists::Without;
 use super::streaming::Who;
-use super::streams::{Delivered, ResourceRefusal, Standing, StreamEntry, Streams};
+use super::streams::{AckState, Delivered, ResourceRefusal, StreamEntry, Streams};
 use super::{Applied, Subscribed};
 use crate::catalog::calls::ListHolder;
 use crate::catalog::history::Thing;
@@ -174,18 +174,18 @@ impl FleetClient {
 
 impl FleetType {
     fn of(kind: ResourceType, delivered: &Delivered) -> Option<FleetType> {
-        if !delivered.is_subscribed && delivered.given.is_empty() {
+        if !delivered.is_subscribed && delivered.sent.is_empty() {
             return None;
         }
         let first = |name: &Arc<str>| first_bytes(name, limits::XDS_NODE_ID_BYTES_TOLD).to_owned();
         let lacking = lacking(delivered);
         let message = lacking.newest.as_ref().map(|refusal| refusal.message.clone()).unwrap_or_default();
-        let under_way = delivered.under_way.map(|sent| Instant::now().saturating_duration_since(sent).as_millis());
+        let under_way = delivered.in_flight.map(|sent| Instant::now().saturating_duration_since(sent).as_millis());
         Some(FleetType {
             kind: kind.label().to_owned(),
-            sent: delivered.given.len() as u64,
-            acknowledged: (delivered.given.len() - lacking.amount) as u64,
-            names: delivered.given.keys().take(limits::XDS_NAMES_TOLD).map(first).collect(),
+            sent: delivered.sent.len() as u64,
+            acknowledged: (delivered.sent.len() - lacking.amount) as u64,
+            names: delivered.sent.keys().take(limits::XDS_NAMES_TOLD).map(first).collect(),
             refused: lacking.refused,
             message,
             refused_at: lacking.newest.map(|refusal| refusal.at),
@@ -204,11 +204,11 @@ struct Lacking {
 
 fn lacking(delivered: &Delivered) -> Lacking {
     let mut lacking = Lacking::default();
-    for (name, resource) in differing(&delivered.has, &delivered.given) {
-        match delivered.standing(name, resource.version) {
-            Standing::Acknowledged => continue,
-            Standing::UnderWay => {}
-            Standing::Refused(refusal) => {
+    for (name, resource) in differing(&delivered.acked, &delivered.sent) {
+        match delivered.ack_state(name, resource.version) {
+            AckState::Acknowledged => continue,
+            AckState::InFlight => {}
+            AckState::Refused(refusal) => {
                 if lacking.refused.len() < limits::XDS_NAMES_TOLD {
                     lacking.refused.push(first_bytes(name, limits::XDS_NODE_ID_BYTES_TOLD).to_owned());
                 }
@@ -301,8 +301,8 @@ type HeldResources<'a> = BTreeMap<(ResourceType, Arc<str>), (&'a Arc<Resource>, 
 fn resources_of(states: &[(ResourceType, Delivered)]) -> HeldResources<'_> {
     let mut all = HeldResources::new();
     for (kind, delivered) in states {
-        for (name, resource) in &delivered.given {
-            let is_refused = || matches!(delivered.standing(name, resource.version), Standing::Refused(_));
+        for (name, resource) in &delivered.sent {
+            let is_refused = || matches!(delivered.ack_state(name, resource.version), AckState::Refused(_));
             match all.entry((*kind, name.clone())) {
                 Entry::Occupied(mut known) if is_refused() => drop(known.insert((resource, delivered))),
                 Entry::Occupied(_) => {}
@@ -314,12 +314,12 @@ fn resources_of(states: &[(ResourceType, Delivered)]) -> HeldResources<'_> {
 }
 
 fn fleet_resource(name: &str, resource: &Resource, delivered: &Delivered) -> FleetResource {
-    let (applied, message) = match delivered.standing(name, resource.version) {
-        Standing::Acknowledged => (Some(Applied::Yes), String::new()),
-        Standing::Refused(refusal) => (Some(Applied::Refused), refusal.message.clone()),
-        Standing::UnderWay => (None, String::new()),
+    let (applied, message) = match delivered.ack_state(name, resource.version) {
+        AckState::Acknowledged => (Some(Applied::Yes), String::new()),
+        AckState::Refused(refusal) => (Some(Applied::Refused), refusal.message.clone()),
+        AckState::InFlight => (None, String::new()),
     };
-    let other = delivered.has.get(name).filter(|_| applied != Some(Applied::Yes));
+    let other = delivered.acked.get(name).filter(|_| applied != Some(Applied::Yes));
     FleetResource {
         kind: resource.kind.label().to_owned(),
         name: name.to_owned(),
@@ -354,9 +354,9 @@ mod tests {
     fn send(stream: &Registered, resource: &Arc<Resource>, is_had: bool) {
         stream.update(CDS, |state| {
             state.is_subscribed = true;
-            state.given.insert(resource.name.clone(), resource.clone());
+            state.sent.insert(resource.name.clone(), resource.clone());
             if is_had {
-                state.has.insert(resource.name.clone(), resource.clone());
+                state.acked.insert(resource.name.clone(), resource.clone());
             }
         });
     }

@@ -49,11 +49,11 @@ pub struct Delivered {
     /// Set if the client subscribed to this type.
     pub is_subscribed: bool,
     /// Last version sent per resource, including versions that the client refused.
-    pub given: Resources,
+    pub sent: Resources,
     /// Resources that the client acknowledged.
-    pub has: Resources,
+    pub acked: Resources,
     /// Time at which the unanswered response was sent.
-    pub under_way: Option<Instant>,
+    pub in_flight: Option<Instant>,
     /// The last response that was refused, until a later one is acknowledged.
     pub refused: Option<RefusedResponse>,
     /// Refusals with a resource that the client still lacks, the oldest first; at most [`REFUSALS_KEPT`].
@@ -85,23 +85,23 @@ pub struct RefusedResponse {
 
 /// Answer of a client to a resource.
 #[derive(Clone, Debug)]
-pub enum Standing {
+pub enum AckState {
     Acknowledged,
     Refused(Arc<ResourceRefusal>),
-    UnderWay,
+    InFlight,
 }
 
 impl Delivered {
     /// Returns the client's answer to a version of a resource.
-    pub fn standing(&self, name: &str, version: Version) -> Standing {
-        if self.has.get(name).is_some_and(|has| has.version.hash == version.hash) {
-            return Standing::Acknowledged;
+    pub fn ack_state(&self, name: &str, version: Version) -> AckState {
+        if self.acked.get(name).is_some_and(|acked| acked.version.hash == version.hash) {
+            return AckState::Acknowledged;
         }
         let is_of =
             |refusal: &&Arc<ResourceRefusal>| refusal.resources.get(name).is_some_and(|one| one.version == version);
         match self.refusals.iter().rev().find(is_of) {
-            Some(refusal) => Standing::Refused(refusal.clone()),
-            None => Standing::UnderWay,
+            Some(refusal) => AckState::Refused(refusal.clone()),
+            None => AckState::InFlight,
         }
     }
 }
@@ -126,7 +126,7 @@ impl Streams {
         let mut found = BTreeSet::new();
         for entry in self.all() {
             for kind in ResourceType::ALL {
-                let given = entry.types.lock()[kind.index()].given.clone();
+                let given = entry.types.lock()[kind.index()].sent.clone();
                 add_namespaces(&given, &mut found);
             }
         }
@@ -247,7 +247,7 @@ mod tests {
         let federated = ["xdstp://authority/envoy.config.cluster.v3.Cluster/far/pay"];
         let [one, two] = ["one", "two"].map(|id| stream(&streams, id));
         let given = |names: &[&str]| Delivered {
-            given: names.iter().map(|name| (Arc::from(*name), cluster(name, 1, 1))).collect(),
+            sent: names.iter().map(|name| (Arc::from(*name), cluster(name, 1, 1))).collect(),
             ..Delivered::default()
         };
         one.replace(ResourceType::Cluster, given(&names));

@@ -9,7 +9,7 @@ use crate::proto::google::rpc::Status;
 
 const NOT_FOUND: i32 = 5;
 /// Maximum bytes of a name in an error text.
-pub(super) const NAME_BYTES_TOLD: usize = 256;
+pub(super) const REPORTED_NAME_BYTES: usize = 256;
 
 /// Returns one NOT_FOUND error per name.
 pub(super) fn not_found<'a>(kind: ResourceType, names: impl Iterator<Item = &'a Arc<str>>) -> Vec<ResourceError> {
@@ -27,12 +27,12 @@ fn absent_text(kind: ResourceType, name: &str) -> String {
         ResourceType::Listener => "listener",
         ResourceType::Route => "route configuration",
     };
-    let told = crate::model::text::first_bytes(name, NAME_BYTES_TOLD);
+    let text = crate::model::text::first_bytes(name, REPORTED_NAME_BYTES);
     let is_of_proxy = ["outbound", "inbound"].into_iter().any(|word| name.starts_with(word));
-    match bare(told).split_once('/') {
+    match bare(text).split_once('/') {
         Some((namespace, service)) if !is_of_proxy && !service.contains(['|', '@']) => {
             format!("no service {service} in namespace {}", namespace.replace("%2F", "/"))
         }
-        _ => format!("no {what} {told}"),
+        _ => format!("no {what} {text}"),
     }
 }

@@ -1,13 +1,14 @@
 //! Identity of a client, from the first request of its stream and from its connection.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use prost_types::value::Kind;
 
-use super::cache::WildcardKey;
+use super::keys::WildcardKey;
+use super::locality::Locality;
 use crate::model::config_lookup::DEFAULT_NAMESPACE;
 use crate::model::grant::ReadScope;
 use crate::model::limits;
@@ -44,14 +45,6 @@ const KNOWN_KEYS: [&str; 9] = [
 /// Bytes of a label in addition to its text: two strings in a map, and their allocations.
 const OF_LABEL: usize = 128;
 
-/// Locality of a caller.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
-    pub region: String,
-    pub zone: String,
-    pub campus: String,
-}
-
 /// Properties of a client that are known from its connection.
 #[derive(Clone, Debug)]
 pub struct Peer {
@@ -77,7 +70,7 @@ pub struct Client {
     pub labels: Arc<BTreeMap<String, String>>, // bound: xds-names
     /// Calling service; none for a gateway or an unnamed client.
     pub caller: Option<ServiceKey>,
-    pub place: Place,
+    pub locality: Locality,
     /// Namespaces that a wildcard subscription covers; none for all visible ones.
     pub namespaces: Option<Arc<[String]>>,
     pub read_scope: ReadScope,
@@ -86,7 +79,7 @@ pub struct Client {
 
 /// Shared cache entries that a stream uses. The cache retains them until the stream drops them.
 #[derive(Clone, Debug, Default)]
-pub struct Holds(Arc<Mutex<Vec<ScopeHold>>>); // bound: xds-names
+pub struct Holds(Arc<Mutex<VecDeque<ScopeHold>>>); // bound: xds-names
 
 #[derive(Debug)]
 struct ScopeHold {
@@ -114,12 +107,12 @@ impl Holds {
     /// Retains a scope, and its map if one is given.
     pub(super) fn hold(&self, key: &WildcardKey, scope: Arc<()>, map: Option<Arc<MapShare>>) {
         let mut holds = self.0.lock();
-        let known = holds.iter().position(|hold| hold.scope == *key).map(|at| holds.remove(at));
+        let known = holds.iter().position(|hold| hold.scope == *key).and_then(|at| holds.remove(at));
         if known.is_none() && holds.len() >= HOLDS_MAX {
-            holds.remove(0);
+            holds.pop_front();
         }
         let map = map.or_else(|| known.and_then(|hold| hold.map));
-        holds.push(ScopeHold { scope: key.clone(), _scope: scope, map });
+        holds.push_back(ScopeHold { scope: key.clone(), _scope: scope, map });
     }
 
     /// Returns this stream's share of the bytes of its maps.
@@ -164,7 +157,7 @@ impl Client {
             address: None,
             labels: Default::default(),
             caller: None,
-            place: Place::default(),
+            locality: Locality::default(),
             namespaces,
             read_scope,
             holds: Holds::default(),
@@ -190,7 +183,7 @@ impl Client {
     }
 
     /// Returns the bytes of the client's description and its share of the maps that it uses.
-    pub(super) fn kept_bytes(&self) -> usize {
+    pub(super) fn retained_bytes(&self) -> usize {
         let of_labels: usize = self.labels.iter().map(|(key, value)| key.len() + value.len() + OF_LABEL).sum();
         let namespaces = self.namespaces.iter().flat_map(|names| names.iter());
         let of_namespaces: usize = namespaces.map(|name| name.len() + OF_LABEL / 2).sum();
@@ -208,9 +201,9 @@ impl Identity {
         let unnamed = Node::default();
         let node = node.unwrap_or(&unnamed);
         let metadata = Metadata(node);
-        let place = place_of(node);
+        let locality = locality_of(node);
         let mut labels = Labels::default();
-        gather(&mut labels, metadata, &place, peer);
+        gather(&mut labels, metadata, &locality, peer);
         let own = own_names(metadata);
         let is_gateway = metadata.text(ROLE).is_some_and(|role| role == "gateway");
         let namespaces = match metadata.text(NAMESPACES) {
@@ -223,9 +216,9 @@ impl Identity {
             node_id: first_chars(&node.id, limits::XDS_LABEL_VALUE_CHARS_MAX).to_owned(),
             agent: agent_of(node),
             address: peer.address,
-            labels: Arc::new(labels.kept),
+            labels: Arc::new(labels.retained),
             caller: if is_gateway { None } else { own.caller() },
-            place,
+            locality,
             namespaces,
             read_scope: peer.read_scope.clone(),
             holds: Holds::default(),
@@ -263,7 +256,7 @@ fn scalar(kind: &Kind) -> Option<String> {
 /// Labels within their limits.
 #[derive(Default)]
 struct Labels {
-    kept: BTreeMap<String, String>, // bound: xds-names
+    retained: BTreeMap<String, String>, // bound: xds-names
     bytes: usize,
     cut: usize,
 }
@@ -273,22 +266,22 @@ impl Labels {
     fn add(&mut self, key: &str, value: &str) {
         let short_key = first_chars(key, limits::XDS_LABEL_KEY_CHARS_MAX);
         let short = first_chars(value, limits::XDS_LABEL_VALUE_CHARS_MAX);
-        if self.kept.contains_key(short_key) {
+        if self.retained.contains_key(short_key) {
             self.cut += usize::from(short_key.len() < key.len());
             return;
         }
         let bytes = self.bytes + short_key.len() + short.len();
-        if self.kept.len() >= limits::XDS_LABELS_MAX || bytes > limits::XDS_LABELS_BYTES_MAX {
+        if self.retained.len() >= limits::XDS_LABELS_MAX || bytes > limits::XDS_LABELS_BYTES_MAX {
             self.cut += 1;
             return;
         }
         self.cut += usize::from(short_key.len() < key.len() || short.len() < value.len());
         self.bytes = bytes;
-        self.kept.insert(short_key.to_owned(), short.to_owned());
+        self.retained.insert(short_key.to_owned(), short.to_owned());
     }
 }
 
-fn gather(labels: &mut Labels, metadata: Metadata<'_>, place: &Place, peer: &Peer) {
+fn gather(labels: &mut Labels, metadata: Metadata<'_>, locality: &Locality, peer: &Peer) {
     if let Some(address) = peer.address {
         labels.add(CLIENT_IP, &address.to_canonical().to_string());
     }
@@ -300,7 +293,7 @@ fn gather(labels: &mut Labels, metadata: Metadata<'_>, place: &Place, peer: &Pee
             labels.add(key, &value);
         }
     }
-    for (key, text) in [("region", &place.region), ("zone", &place.zone), ("campus", &place.campus)] {
+    for (key, text) in [("region", &locality.region), ("zone", &locality.zone), ("campus", &locality.campus)] {
         match metadata.text(key) {
             Some(own) => labels.add(key, &own),
             None if !text.is_empty() => labels.add(key, text),
@@ -313,10 +306,10 @@ fn gather(labels: &mut Labels, metadata: Metadata<'_>, place: &Place, peer: &Pee
     }
 }
 
-fn place_of(node: &Node) -> Place {
+fn locality_of(node: &Node) -> Locality {
     let locality = node.locality.clone().unwrap_or_default();
     let short = |text: String| first_chars(&text, limits::PLACE_CHARS_MAX).to_owned();
-    Place { region: short(locality.region), zone: short(locality.zone), campus: short(locality.sub_zone) }
+    Locality { region: short(locality.region), zone: short(locality.zone), campus: short(locality.sub_zone) }
 }
 
 /// Namespace and service that a client declares as its own.
@@ -337,11 +330,11 @@ impl OwnNames {
 fn own_names(metadata: Metadata<'_>) -> OwnNames {
     // No existing name is longer.
     let is_name = |text: &str, chars_max| !text.is_empty() && text.chars().count() <= chars_max;
-    let given = |key| metadata.text(key).filter(|text| is_name(text, limits::NAME_CHARS_MAX));
+    let sent = |key| metadata.text(key).filter(|text| is_name(text, limits::NAME_CHARS_MAX));
     let of_cluster = metadata.0.cluster.split_once('/').filter(|(namespace, service)| {
         is_name(namespace, 3 * limits::NAMESPACE_CHARS_MAX) && is_name(service, limits::NAME_CHARS_MAX)
     });
-    let (namespace, service) = (given(NAMESPACE), given(SERVICE));
+    let (namespace, service) = (sent(NAMESPACE), sent(SERVICE));
     OwnNames {
         namespace: namespace.or_else(|| of_cluster.map(|(namespace, _)| namespace.replace("%2F", "/"))),
         service: service.or_else(|| of_cluster.map(|(_, service)| service.to_owned())),

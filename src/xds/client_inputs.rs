@@ -11,9 +11,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::cache::CatalogSnapshot;
-use super::client::{Client, Place};
+use super::client::Client;
+use super::locality::Locality;
 use super::names::ServiceName;
-use super::resources::place_from;
 use crate::model::mesh::Dialect;
 use crate::model::mesh::caller::CallerFacts;
 use crate::model::mesh::library::Library;
@@ -30,7 +30,7 @@ pub(crate) enum ClientInput {
     /// Visibility of a service.
     Sees(ServiceName),
     /// Result of a condition on the caller.
-    Meets(CallerQuestion),
+    Meets(OwnedCallerCondition),
     /// Role of a gateway.
     IsGateway,
     /// Header in which requests name their caller.
@@ -42,42 +42,42 @@ pub(crate) enum ClientInput {
     CallingService,
     Label(Arc<str>),
     /// Locality from a level on; 0 is the narrowest.
-    Place(u32),
+    Locality(u32),
 }
 
 /// Owned form of a condition on the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum CallerQuestion {
+pub(crate) enum OwnedCallerCondition {
     Is(End, bool),
     Service(String, Option<MatchString>),
     Ip(Option<MatchString>),
     Metadata(String, Option<MatchString>),
 }
 
-impl CallerQuestion {
-    fn of(condition: &CallerCondition<'_>) -> CallerQuestion {
+impl OwnedCallerCondition {
+    fn of(condition: &CallerCondition<'_>) -> OwnedCallerCondition {
         match condition {
-            CallerCondition::Is { end, is_met_by_unknown } => CallerQuestion::Is(end.clone(), *is_met_by_unknown),
+            CallerCondition::Is { end, is_met_by_unknown } => OwnedCallerCondition::Is(end.clone(), *is_met_by_unknown),
             CallerCondition::Service { namespace, condition } => {
-                CallerQuestion::Service((*namespace).to_owned(), condition.cloned())
+                OwnedCallerCondition::Service((*namespace).to_owned(), condition.cloned())
             }
-            CallerCondition::Ip(condition) => CallerQuestion::Ip(condition.cloned()),
+            CallerCondition::Ip(condition) => OwnedCallerCondition::Ip(condition.cloned()),
             CallerCondition::Metadata { key, condition } => {
-                CallerQuestion::Metadata((*key).to_owned(), condition.cloned())
+                OwnedCallerCondition::Metadata((*key).to_owned(), condition.cloned())
             }
         }
     }
 
     fn condition(&self) -> CallerCondition<'_> {
         match self {
-            CallerQuestion::Is(end, is_met_by_unknown) => {
+            OwnedCallerCondition::Is(end, is_met_by_unknown) => {
                 CallerCondition::Is { end: end.clone(), is_met_by_unknown: *is_met_by_unknown }
             }
-            CallerQuestion::Service(namespace, condition) => {
+            OwnedCallerCondition::Service(namespace, condition) => {
                 CallerCondition::Service { namespace, condition: condition.as_ref() }
             }
-            CallerQuestion::Ip(condition) => CallerCondition::Ip(condition.as_ref()),
-            CallerQuestion::Metadata(key, condition) => {
+            OwnedCallerCondition::Ip(condition) => CallerCondition::Ip(condition.as_ref()),
+            OwnedCallerCondition::Metadata(key, condition) => {
                 CallerCondition::Metadata { key, condition: condition.as_ref() }
             }
         }
@@ -85,14 +85,14 @@ impl CallerQuestion {
 }
 
 /// Hashes the texts only; conditions that differ elsewhere are rare.
-impl Hash for CallerQuestion {
+impl Hash for OwnedCallerCondition {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let (key, condition) = match self {
-            CallerQuestion::Is(end, _) => return (&end.namespace, &end.service).hash(state),
-            CallerQuestion::Service(key, condition) | CallerQuestion::Metadata(key, condition) => {
+            OwnedCallerCondition::Is(end, _) => return (&end.namespace, &end.service).hash(state),
+            OwnedCallerCondition::Service(key, condition) | OwnedCallerCondition::Metadata(key, condition) => {
                 (key.as_str(), condition)
             }
-            CallerQuestion::Ip(condition) => ("", condition),
+            OwnedCallerCondition::Ip(condition) => ("", condition),
         };
         (key, condition.as_ref().map(|condition| &condition.value)).hash(state);
     }
@@ -104,7 +104,7 @@ pub(crate) enum InputValue {
     Is(bool),
     /// A text, or the id of a release.
     Text(Option<Arc<str>>),
-    Place(Place),
+    Locality(Locality),
     Library(Library),
 }
 
@@ -116,7 +116,7 @@ impl InputValue {
     fn text(self) -> Option<Arc<str>> {
         match self {
             InputValue::Text(text) => text,
-            InputValue::Is(_) | InputValue::Place(_) | InputValue::Library(_) => None,
+            InputValue::Is(_) | InputValue::Locality(_) | InputValue::Library(_) => None,
         }
     }
 
@@ -125,7 +125,7 @@ impl InputValue {
         match self {
             InputValue::Is(_) | InputValue::Library(_) => 0,
             InputValue::Text(text) => text.as_ref().map_or(0, |text| text.len()),
-            InputValue::Place(Place { region, zone, campus }) => region.len() + zone.len() + campus.len(),
+            InputValue::Locality(Locality { region, zone, campus }) => region.len() + zone.len() + campus.len(),
         }
     }
 }
@@ -142,23 +142,23 @@ impl<'a> ClientContext<'a> {
         ClientContext { client, snapshot, known: RefCell::default() }
     }
 
-    pub(crate) fn answer(&self, question: &ClientInput) -> InputValue {
+    pub(crate) fn value(&self, input: &ClientInput) -> InputValue {
         // These are as numerous as the services and cheap to compute, so they are not stored.
-        if let ClientInput::Sees(_) = question {
-            return self.judge(question);
+        if let ClientInput::Sees(_) = input {
+            return self.compute(input);
         }
-        if let Some(answer) = self.known.borrow().get(question) {
-            return answer.clone();
+        if let Some(value) = self.known.borrow().get(input) {
+            return value.clone();
         }
-        let answer = self.judge(question);
-        self.known.borrow_mut().insert(question.clone(), answer.clone());
-        answer
+        let value = self.compute(input);
+        self.known.borrow_mut().insert(input.clone(), value.clone());
+        value
     }
 
-    fn judge(&self, question: &ClientInput) -> InputValue {
+    fn compute(&self, input: &ClientInput) -> InputValue {
         let client = self.client;
         let text = |text: Option<&str>| InputValue::Text(text.map(Arc::from));
-        match question {
+        match input {
             ClientInput::Release(family, rule) => {
                 let family = Family::ALL.iter().copied().find(|known| *known as u8 == *family);
                 let release = family.and_then(|family| {
@@ -179,7 +179,7 @@ impl<'a> ClientContext<'a> {
             ClientInput::Address => InputValue::Text(self.address().map(Arc::from)),
             ClientInput::CallingService => text(client.caller.as_ref().map(|caller| caller.service.as_str())),
             ClientInput::Label(key) => text(client.labels.get(&**key).map(String::as_str)),
-            ClientInput::Place(first) => InputValue::Place(place_from(*first, &client.place)),
+            ClientInput::Locality(first) => InputValue::Locality(client.locality.from_level(*first)),
         }
     }
 
@@ -205,14 +205,14 @@ impl CallerFacts for Client {
 /// Recorder of the inputs read while one item is built, in order.
 pub(crate) struct InputRecorder<'a> {
     context: &'a ClientContext<'a>,
-    asked: Vec<(ClientInput, InputValue)>,
+    recorded: Vec<(ClientInput, InputValue)>,
     seen: HashSet<ClientInput>, // bound: request
     is_of_scope: bool,
 }
 
 impl<'a> InputRecorder<'a> {
     pub(crate) fn new(context: &'a ClientContext<'a>) -> Self {
-        InputRecorder { context, asked: Vec::new(), seen: HashSet::new(), is_of_scope: false }
+        InputRecorder { context, recorded: Vec::new(), seen: HashSet::new(), is_of_scope: false }
     }
 
     /// Creates a recorder for items of one scope. Its clients see the same services, so visibility is not recorded.
@@ -224,77 +224,77 @@ impl<'a> InputRecorder<'a> {
         self.context
     }
 
-    pub(crate) fn ask(&mut self, question: ClientInput) -> InputValue {
-        let answer = self.context.answer(&question);
-        self.note(&question, &answer);
-        answer
+    pub(crate) fn read(&mut self, input: ClientInput) -> InputValue {
+        let value = self.context.value(&input);
+        self.record(&input, &value);
+        value
     }
 
     /// Records an input of another item that this item is built from.
-    pub(crate) fn note(&mut self, question: &ClientInput, answer: &InputValue) {
-        let is_known = self.is_of_scope && matches!(question, ClientInput::Sees(_));
-        if !is_known && self.seen.insert(question.clone()) {
-            self.asked.push((question.clone(), answer.clone()));
+    pub(crate) fn record(&mut self, input: &ClientInput, value: &InputValue) {
+        let is_known = self.is_of_scope && matches!(input, ClientInput::Sees(_));
+        if !is_known && self.seen.insert(input.clone()) {
+            self.recorded.push((input.clone(), value.clone()));
         }
     }
 
-    pub(crate) fn asked(&self) -> &[(ClientInput, InputValue)] {
-        &self.asked
+    pub(crate) fn recorded(&self) -> &[(ClientInput, InputValue)] {
+        &self.recorded
     }
 
     pub(crate) fn release(&mut self, family: Family, rule: &Arc<str>) -> Option<Arc<str>> {
-        self.ask(ClientInput::Release(family as u8, rule.clone())).text()
+        self.read(ClientInput::Release(family as u8, rule.clone())).text()
     }
 
     pub(crate) fn sees(&mut self, name: &ServiceName) -> bool {
-        self.ask(ClientInput::Sees(name.clone())).is()
+        self.read(ClientInput::Sees(name.clone())).is()
     }
 
     pub(crate) fn meets(&mut self, condition: &CallerCondition<'_>) -> bool {
-        self.ask(ClientInput::Meets(CallerQuestion::of(condition))).is()
+        self.read(ClientInput::Meets(OwnedCallerCondition::of(condition))).is()
     }
 
     pub(crate) fn abilities(&mut self, dialect: Dialect) -> Abilities {
-        let is_gateway = self.ask(ClientInput::IsGateway).is();
+        let is_gateway = self.read(ClientInput::IsGateway).is();
         Abilities {
             dialect,
             is_gateway,
             has_caller_header: is_gateway && self.caller_header().is_some(),
-            takes_large_expressions: dialect == Dialect::Envoy && self.ask(ClientInput::TakesLargeExpressions).is(),
+            takes_large_expressions: dialect == Dialect::Envoy && self.read(ClientInput::TakesLargeExpressions).is(),
             is_callee_grpc: false,
             library: Library::Core,
         }
     }
 
     pub(crate) fn library(&mut self) -> Library {
-        match self.ask(ClientInput::Library) {
+        match self.read(ClientInput::Library) {
             InputValue::Library(library) => library,
-            InputValue::Is(_) | InputValue::Text(_) | InputValue::Place(_) => Library::Core,
+            InputValue::Is(_) | InputValue::Text(_) | InputValue::Locality(_) => Library::Core,
         }
     }
 
     pub(crate) fn caller_header(&mut self) -> Option<Arc<str>> {
-        self.ask(ClientInput::CallerHeader).text()
+        self.read(ClientInput::CallerHeader).text()
     }
 
     pub(crate) fn address(&mut self) -> Option<Arc<str>> {
-        self.ask(ClientInput::Address).text()
+        self.read(ClientInput::Address).text()
     }
 
     /// Returns the name of the calling service.
     pub(crate) fn caller(&mut self) -> Option<Arc<str>> {
-        self.ask(ClientInput::CallingService).text()
+        self.read(ClientInput::CallingService).text()
     }
 
     pub(crate) fn label(&mut self, key: &str) -> Option<Arc<str>> {
-        self.ask(ClientInput::Label(key.into())).text()
+        self.read(ClientInput::Label(key.into())).text()
     }
 
     /// Returns the locality from a level on.
-    pub(crate) fn place(&mut self, first: u32) -> Place {
-        match self.ask(ClientInput::Place(first)) {
-            InputValue::Place(place) => place,
-            InputValue::Is(_) | InputValue::Text(_) | InputValue::Library(_) => Place::default(),
+    pub(crate) fn locality(&mut self, first: u32) -> Locality {
+        match self.read(ClientInput::Locality(first)) {
+            InputValue::Locality(locality) => locality,
+            InputValue::Is(_) | InputValue::Text(_) | InputValue::Library(_) => Locality::default(),
         }
     }
 }

@@ -7,7 +7,7 @@ use super::View;
 use super::protocol::ProtocolVariant;
 use super::stream_state::{Event, ReadyBatch, StreamFault, StreamState, not_found, packed, size_of};
 use super::subscription::Changed;
-use super::type_state::{Moment, NamedResource, OutgoingResponse};
+use super::type_state::{NamedResource, Now, OutgoingResponse};
 use crate::model::limits;
 use crate::model::mesh::Dialect;
 use crate::model::mesh::resource::{ResourceType, Version};
@@ -16,10 +16,10 @@ use crate::proto::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DeltaDi
 
 /// A delta stream.
 pub(super) struct Delta {
-    books: StreamState,
+    state: StreamState,
     /// Clusters sent before the first request for endpoints. A reconnecting client has these endpoints already and must
     /// be sent them again after the clusters.
-    early: Vec<NamedResource>,
+    pending_endpoints: Vec<NamedResource>,
 }
 
 impl ProtocolVariant for Delta {
@@ -28,15 +28,15 @@ impl ProtocolVariant for Delta {
     const IS_DELTA: bool = true;
 
     fn new(dialect: Dialect, control_plane: Arc<str>) -> Delta {
-        Delta { books: StreamState::new(dialect, control_plane), early: Vec::new() }
+        Delta { state: StreamState::new(dialect, control_plane), pending_endpoints: Vec::new() }
     }
 
-    fn books(&self) -> &StreamState {
-        &self.books
+    fn state(&self) -> &StreamState {
+        &self.state
     }
 
-    fn books_mut(&mut self) -> &mut StreamState {
-        &mut self.books
+    fn state_mut(&mut self) -> &mut StreamState {
+        &mut self.state
     }
 
     fn node(request: &DeltaDiscoveryRequest) -> Option<&Node> {
@@ -45,7 +45,7 @@ impl ProtocolVariant for Delta {
 
     fn named_index(&self, request: &DeltaDiscoveryRequest) -> Option<u64> {
         let kind = ResourceType::of_url(&request.type_url)?;
-        if self.books.ledger(kind).is_begun {
+        if self.state.type_state(kind).is_begun {
             return None;
         }
         let versions = request.initial_resource_versions.values();
@@ -61,39 +61,39 @@ impl ProtocolVariant for Delta {
         request.initial_resource_versions.values_mut().for_each(String::clear);
     }
 
-    fn take(&mut self, request: DeltaDiscoveryRequest, view: &dyn View, moment: Moment) -> Result<(), StreamFault> {
-        let Some(kind) = self.books.kind_of(&request.type_url)? else { return Ok(()) };
-        let ledger = self.books.ledger(kind);
+    fn take(&mut self, request: DeltaDiscoveryRequest, view: &dyn View, now: Now) -> Result<(), StreamFault> {
+        let Some(kind) = self.state.kind_of(&request.type_url)? else { return Ok(()) };
+        let type_state = self.state.type_state(kind);
         // Any other nonce belongs to a response that was answered before. Its lists are applied nevertheless.
-        if ledger.is_under_way() && request.response_nonce == ledger.last_nonce.to_string() {
-            self.books.answer(kind, request.error_detail.as_ref(), moment);
+        if type_state.is_in_flight() && request.response_nonce == type_state.last_nonce.to_string() {
+            self.state.answer(kind, request.error_detail.as_ref(), now);
         }
-        let is_first = !self.books.ledger(kind).is_begun;
+        let is_first = !self.state.type_state(kind).is_begun;
         let changed = self.change(kind, is_first, &request, view);
         if !changed.is_nothing() {
-            self.books.check_names(view)?;
+            self.state.check_names(view)?;
         }
-        self.owe(kind, changed);
+        self.force(kind, changed);
         if is_first {
-            self.books.ledger_mut(kind).is_begun = true;
-            self.adopt(kind, request.initial_resource_versions, view);
+            self.state.type_state_mut(kind).is_begun = true;
+            self.resume(kind, request.initial_resource_versions, view);
         }
         if is_first && kind == ResourceType::Endpoints {
-            let early = std::mem::take(&mut self.early);
-            self.owe_endpoints(&early);
+            let pending_endpoints = std::mem::take(&mut self.pending_endpoints);
+            self.force_endpoints(&pending_endpoints);
         }
         Ok(())
     }
 
-    fn next(&mut self, view: &dyn View, moment: Moment) -> Option<DeltaDiscoveryResponse> {
-        if let Some(type_url) = self.books.next_unknown() {
-            let nonce = self.books.next_nonce().to_string();
-            let control_plane = self.books.control_plane();
+    fn next(&mut self, view: &dyn View, now: Now) -> Option<DeltaDiscoveryResponse> {
+        if let Some(type_url) = self.state.next_unknown() {
+            let nonce = self.state.next_nonce().to_string();
+            let control_plane = self.state.control_plane();
             return Some(DeltaDiscoveryResponse { type_url, nonce, control_plane, ..Default::default() });
         }
         ResourceType::ALL.into_iter().find_map(|kind| {
-            let portion = self.books.portion(kind, true, view, moment)?;
-            Some(self.send(kind, portion, view, moment))
+            let ready_batch = self.state.ready_batch(kind, true, view, now)?;
+            Some(self.send(kind, ready_batch, view, now))
         })
     }
 }
@@ -106,45 +106,45 @@ impl Delta {
         request: &DeltaDiscoveryRequest,
         view: &dyn View,
     ) -> Changed {
-        let ledger = self.books.ledger_mut(kind);
+        let type_state = self.state.type_state_mut(kind);
         let shared = |name: &str| view.shared_name(kind, name).filter(|found| **found == *name);
         let (subscribe, unsubscribe) = (&request.resource_names_subscribe, &request.resource_names_unsubscribe);
-        let changed = ledger.subscription.change(kind, is_first, subscribe, unsubscribe, shared);
-        ledger.follow(&changed);
+        let changed = type_state.subscription.change(kind, is_first, subscribe, unsubscribe, shared);
+        type_state.apply_subscription(&changed);
         changed
     }
 
     /// Schedules every name of the request to be sent, even if it was subscribed before. A new wildcard subscription is
     /// answered even if it matches nothing. A name removed from a wildcard subscription is sent once more, because the
     /// client deletes it from its cache.
-    fn owe(&mut self, kind: ResourceType, changed: Changed) {
-        let ledger = self.books.ledger_mut(kind);
-        ledger.is_answer_owed |= changed.is_all_added;
-        ledger.owe(changed.added);
-        if ledger.subscription.is_wildcard() {
-            ledger.owe(changed.dropped);
+    fn force(&mut self, kind: ResourceType, changed: Changed) {
+        let type_state = self.state.type_state_mut(kind);
+        type_state.must_reply |= changed.is_all_added;
+        type_state.force(changed.added);
+        if type_state.subscription.is_wildcard() {
+            type_state.force(changed.dropped);
         }
     }
 
     /// Schedules the endpoints of changed clusters: proxies wait for them without a request.
-    fn owe_endpoints(&mut self, clusters: &[NamedResource]) {
-        if self.books.ledger(ResourceType::Endpoints).is_begun {
-            let behind = self.books.endpoints_of(clusters);
-            self.books.ledger_mut(ResourceType::Endpoints).owe(behind);
+    fn force_endpoints(&mut self, clusters: &[NamedResource]) {
+        if self.state.type_state(ResourceType::Endpoints).is_begun {
+            let pending_endpoints = self.state.endpoints_of(clusters);
+            self.state.type_state_mut(ResourceType::Endpoints).force(pending_endpoints);
         } else {
-            self.early.extend_from_slice(clusters);
+            self.pending_endpoints.extend_from_slice(clusters);
         }
     }
 
     /// Resumes from the versions that a client has from another stream. Equal resources are not sent, missing ones are
     /// removed.
-    fn adopt(&mut self, kind: ResourceType, versions: BTreeMap<String, String>, view: &dyn View) {
-        let ledger = self.books.ledger_mut(kind);
-        let all = ledger.subscription.is_wildcard().then(|| view.all(kind));
+    fn resume(&mut self, kind: ResourceType, versions: BTreeMap<String, String>, view: &dyn View) {
+        let type_state = self.state.type_state_mut(kind);
+        let all = type_state.subscription.is_wildcard().then(|| view.all(kind));
         let (mut strange, mut strange_bytes) = (0, 0);
         for (name, version) in versions {
             let of_all = all.as_ref().and_then(|all| all.get_key_value(name.as_str()));
-            let own = ledger.subscription.names().get(name.as_str()).cloned();
+            let own = type_state.subscription.names().get(name.as_str()).cloned();
             let now = match of_all {
                 Some((_, resource)) => Some(resource.clone()),
                 None => own.as_ref().and_then(|name| view.get(kind, name)),
@@ -155,41 +155,41 @@ impl Delta {
                 // No legitimate client has this many resources that no longer exist.
                 let is_bearable = strange <= limits::XDS_NAMES_MAX && strange_bytes <= limits::XDS_NAMES_BYTES_MAX;
                 if all.is_some() && is_bearable {
-                    ledger.adopt(&name.as_str().into(), version.parse().ok(), None);
+                    type_state.resume(&name.as_str().into(), version.parse().ok(), None);
                 }
                 continue;
             };
-            ledger.adopt(&key, version.parse().ok(), now);
+            type_state.resume(&key, version.parse().ok(), now);
         }
     }
 
     fn send(
         &mut self,
         kind: ResourceType,
-        mut portion: ReadyBatch,
+        mut ready_batch: ReadyBatch,
         view: &dyn View,
-        moment: Moment,
+        now: Now,
     ) -> DeltaDiscoveryResponse {
-        let nonce = self.books.next_nonce();
-        let ledger = self.books.ledger(kind);
-        let absent = portion.gone.iter().filter(|name| ledger.subscription.has(name));
+        let nonce = self.state.next_nonce();
+        let type_state = self.state.type_state(kind);
+        let absent = ready_batch.gone.iter().filter(|name| type_state.subscription.has(name));
         let response = DeltaDiscoveryResponse {
             system_version_info: view.applied_index().to_string(),
-            resources: portion.changed.iter().map(to_resource).collect(),
+            resources: ready_batch.changed.iter().map(to_resource).collect(),
             type_url: kind.type_url().to_owned(),
             nonce: nonce.to_string(),
-            removed_resources: portion.gone.iter().map(|name| name.to_string()).collect(),
-            control_plane: self.books.control_plane(),
+            removed_resources: ready_batch.gone.iter().map(|name| name.to_string()).collect(),
+            control_plane: self.state.control_plane(),
             resource_errors: not_found(kind, absent),
         };
-        let given = if portion.is_complete { portion.look.take_shown() } else { None };
-        let ReadyBatch { changed, gone, .. } = portion;
+        let sent = if ready_batch.is_complete { ready_batch.diff.take_resulting() } else { None };
+        let ReadyBatch { changed, gone, .. } = ready_batch;
         if kind == ResourceType::Cluster {
-            self.owe_endpoints(&changed);
+            self.force_endpoints(&changed);
         }
-        let sending = OutgoingResponse { nonce, changed, gone, given, is_whole: false };
-        self.books.ledger_mut(kind).sent(sending, moment.now);
-        self.books.note(Event::Sent { kind, bytes: size_of(&response) });
+        let sending = OutgoingResponse { nonce, changed, gone, sent, is_whole: false };
+        self.state.type_state_mut(kind).record_sent(sending, now.instant);
+        self.state.note(Event::Sent { kind, bytes: size_of(&response) });
         response
     }
 }

@@ -8,8 +8,8 @@ use super::client::{Identity, Peer};
 use super::delta::Delta;
 use super::protocol::ProtocolVariant;
 use super::sotw::Sotw;
-use super::testing::World;
-use super::type_state::Moment;
+use super::testing::FakeView;
+use super::type_state::Now;
 use crate::model::grant::ReadScope;
 use crate::model::limits;
 use crate::model::mesh::resource::ResourceType;
@@ -31,24 +31,24 @@ pub(crate) fn serve_stream(input: &[u8]) -> bool {
 }
 
 fn serve<M: ProtocolVariant<Request: Message + Default>>(input: &[u8]) -> bool {
-    let (mut requests, mut world) = (Bytes::copy_from_slice(input), World::default());
-    let mut machine: Option<M> = None;
+    let (mut requests, mut view) = (Bytes::copy_from_slice(input), FakeView::default());
+    let mut protocol: Option<M> = None;
     let (mut number, mut answers) = (0_usize, 0);
     while !requests.is_empty() {
         let Ok(request) = M::Request::decode_length_delimited(&mut requests) else { return false };
-        let machine = machine.get_or_insert_with(|| begin(&request));
-        change(&mut world, number);
+        let protocol = protocol.get_or_insert_with(|| begin(&request));
+        change(&mut view, number);
         number += 1;
-        let moment = Moment { now: Instant::now(), time: Timestamp(1_000) };
-        machine.named_index(&request);
-        if machine.take(request, &world, moment).is_err() {
+        let now = Now { instant: Instant::now(), time: Timestamp(1_000) };
+        protocol.named_index(&request);
+        if protocol.take(request, &view, now).is_err() {
             return false;
         }
-        let made = std::iter::from_fn(|| machine.next(&world, moment)).take(RESPONSES_MAX + 1).count();
+        let made = std::iter::from_fn(|| protocol.next(&view, now)).take(RESPONSES_MAX + 1).count();
         assert!(made <= RESPONSES_MAX, "one of a type under way");
         answers += made;
-        for ledger in machine.books_mut().ledgers_mut() {
-            ledger.news();
+        for type_state in protocol.state_mut().type_states_mut() {
+            type_state.take_update();
         }
     }
     answers > 0
@@ -64,10 +64,10 @@ fn begin<M: ProtocolVariant>(first: &M::Request) -> M {
 }
 
 /// Changes a resource, determined by the number of the request alone.
-fn change(world: &mut World, number: usize) {
+fn change(view: &mut FakeView, number: usize) {
     let (name, kind) = (NAMES[number % 3], ResourceType::ALL[number / 2 % 4]);
     match number % 7 {
-        6 => world.remove(kind, name),
-        _ => world.put_naming(kind, name, &number.to_string(), &NAMES[..number % 3]),
+        6 => view.remove(kind, name),
+        _ => view.put_naming(kind, name, &number.to_string(), &NAMES[..number % 3]),
     }
 }

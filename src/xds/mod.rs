@@ -11,6 +11,7 @@
 //! This module knows protocol buffers, but neither HTTP nor tonic.
 
 mod absent;
+mod applied;
 mod cache;
 mod client;
 mod client_inputs;
@@ -19,6 +20,8 @@ mod end;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 pub mod json;
+mod keys;
+mod locality;
 mod names;
 mod protocol;
 mod resources;
@@ -28,13 +31,13 @@ mod sotw;
 mod steps;
 mod stream_state;
 mod subscription;
+mod subset;
 #[cfg(any(test, feature = "fuzzing"))]
 mod testing;
 #[cfg(test)]
 mod tests;
 mod type_state;
 mod variants;
-mod view;
 
 use std::sync::Arc;
 
@@ -43,11 +46,12 @@ use tokio::sync::watch;
 use crate::model::mesh::resource::{Resource, ResourceType, Resources};
 use crate::reads::catch_up::Reached;
 
-pub use cache::{ResourceCache, Touched};
-pub use client::{Client, Identity, Peer, Place};
+pub use applied::{AppliedChanges, AppliedState};
+pub use cache::{CacheView, ResourceCache, Touched};
+pub use client::{Client, Identity, Peer};
 pub use end::StreamEnd;
+pub use locality::Locality;
 pub use session::{Context, Session};
-pub use view::CacheView;
 
 /// Resources for one client at one moment.
 pub trait View: Send {

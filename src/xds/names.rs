@@ -16,7 +16,7 @@ use std::fmt::{self, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use super::client::Place;
+use super::locality::Locality;
 use crate::model::mesh::SERVER_LISTENERS;
 use crate::model::mesh::resource::ResourceType;
 use crate::model::percent::{escaped, is_in_namespace, is_in_uri, unescaped, write_escaped};
@@ -75,9 +75,9 @@ pub(crate) struct SubsetHash(pub [u8; 6]);
 
 impl SubsetHash {
     fn parse(text: &str) -> Option<SubsetHash> {
-        let mut digits = [0; 6];
+        let mut hash = [0; 6];
         let is_lower = text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'));
-        (is_lower && hex::decode_to_slice(text, &mut digits).is_ok()).then_some(SubsetHash(digits))
+        (is_lower && hex::decode_to_slice(text, &mut hash).is_ok()).then_some(SubsetHash(hash))
     }
 }
 
@@ -92,35 +92,35 @@ impl fmt::Display for SubsetHash {
 pub(crate) struct ClusterName {
     pub(crate) service: ServiceName,
     /// Subset; none for all instances of the service.
-    pub(crate) set: Option<SubsetHash>,
+    pub(crate) subset: Option<SubsetHash>,
     /// Locality of the callers; only in names of endpoints.
-    pub(crate) place: Option<Place>,
+    pub(crate) locality: Option<Locality>,
 }
 
 impl ClusterName {
     pub(crate) fn parse(text: &str) -> Option<ClusterName> {
-        let (cluster, place) = match text.split_once('@') {
-            Some((cluster, place)) => (cluster, Some(parse_place(place)?)),
+        let (cluster, locality) = match text.split_once('@') {
+            Some((cluster, locality)) => (cluster, Some(parse_locality(locality)?)),
             None => (text, None),
         };
-        let (service, set) = match cluster.split_once('|') {
-            Some((service, set)) => (service, Some(SubsetHash::parse(set)?)),
+        let (service, subset) = match cluster.split_once('|') {
+            Some((service, subset)) => (service, Some(SubsetHash::parse(subset)?)),
             None => (cluster, None),
         };
-        Some(ClusterName { service: ServiceName::parse(service)?, set, place })
+        Some(ClusterName { service: ServiceName::parse(service)?, subset, locality })
     }
 }
 
 impl fmt::Display for ClusterName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.service)?;
-        if let Some(set) = &self.set {
-            write!(f, "|{set}")?;
+        if let Some(subset) = &self.subset {
+            write!(f, "|{subset}")?;
         }
-        let Some(Place { region, zone, campus }) = &self.place else { return Ok(()) };
+        let Some(Locality { region, zone, campus }) = &self.locality else { return Ok(()) };
         for (between, part) in [('@', region), ('/', zone), ('/', campus)] {
             f.write_char(between)?;
-            write_escaped(f, part, is_in_place)?;
+            write_escaped(f, part, is_in_locality)?;
         }
         Ok(())
     }
@@ -203,13 +203,13 @@ fn short_type(kind: ResourceType) -> &'static str {
     kind.type_url().rsplit('/').next().unwrap_or_default()
 }
 
-fn parse_place(text: &str) -> Option<Place> {
+fn parse_locality(text: &str) -> Option<Locality> {
     let mut parts = text.split('/').map(unescaped);
     let (region, zone, campus) = (parts.next()?, parts.next()?, parts.next()?);
-    parts.next().is_none().then_some(Place { region, zone, campus })
+    parts.next().is_none().then_some(Locality { region, zone, campus })
 }
 
-fn is_in_place(byte: u8) -> bool {
+fn is_in_locality(byte: u8) -> bool {
     byte.is_ascii_graphic() && !matches!(byte, b'/' | b'%' | b'@' | b'|')
 }
 
@@ -224,23 +224,23 @@ mod tests {
     use super::*;
     use crate::subscribers::lists::EndpointsName;
 
-    fn cluster(service: (&str, &str), set: Option<[u8; 6]>, place: Option<[&str; 3]>) -> ClusterName {
-        let place = place.map(|[region, zone, campus]| Place {
+    fn cluster(service: (&str, &str), subset: Option<[u8; 6]>, locality: Option<[&str; 3]>) -> ClusterName {
+        let locality = locality.map(|[region, zone, campus]| Locality {
             region: region.into(),
             zone: zone.into(),
             campus: campus.into(),
         });
-        ClusterName { service: ServiceName::new(service.0, service.1), set: set.map(SubsetHash), place }
+        ClusterName { service: ServiceName::new(service.0, service.1), subset: subset.map(SubsetHash), locality }
     }
 
     #[test]
     fn clusters_are_written_and_read() {
-        let digits = Some([0, 1, 2, 0xab, 0xcd, 0xef]);
+        let hash = Some([0, 1, 2, 0xab, 0xcd, 0xef]);
         let rows = [
             ("shop/pay", cluster(("shop", "pay"), None, None)),
-            ("shop/pay|000102abcdef", cluster(("shop", "pay"), digits, None)),
+            ("shop/pay|000102abcdef", cluster(("shop", "pay"), hash, None)),
             ("shop/pay@eu/eu-1/c1", cluster(("shop", "pay"), None, Some(["eu", "eu-1", "c1"]))),
-            ("shop/pay|000102abcdef@eu//", cluster(("shop", "pay"), digits, Some(["eu", "", ""]))),
+            ("shop/pay|000102abcdef@eu//", cluster(("shop", "pay"), hash, Some(["eu", "", ""]))),
             ("a%2Fb/c/d", cluster(("a/b", "c/d"), None, None)),
             ("a/b/c", cluster(("a", "b/c"), None, None)),
             ("s/p@a%2Fb/%40%7C/%C3%A9%20", cluster(("s", "p"), None, Some(["a/b", "@|", "é "]))),
@@ -252,7 +252,7 @@ mod tests {
             let known = EndpointsName::of(&name.service.namespace, &name.service.service);
             let federated = federated("thuban.example", ResourceType::Endpoints, text);
             assert!(known.is(text) && known.is(&federated), "{text} {federated}");
-            assert!(!known.is(&format!("{text}x")) || name.set.is_some() || name.place.is_some(), "{text}");
+            assert!(!known.is(&format!("{text}x")) || name.subset.is_some() || name.locality.is_some(), "{text}");
         }
         for text in
             ["", "shop", "/pay", "shop/", "s/p|", "s/p|00", "s/p|000102ABCDEF", "s/p@", "s/p@a/b", "s/p@a/b/c/d"]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::View;
 use super::stream_state::{StreamFault, StreamState};
-use super::type_state::Moment;
+use super::type_state::Now;
 use crate::model::mesh::Dialect;
 use crate::proto::envoy::config::core::v3::Node;
 
@@ -16,9 +16,9 @@ pub(super) trait ProtocolVariant: Send {
 
     fn new(dialect: Dialect, control_plane: Arc<str>) -> Self;
 
-    fn books(&self) -> &StreamState;
+    fn state(&self) -> &StreamState;
 
-    fn books_mut(&mut self) -> &mut StreamState;
+    fn state_mut(&mut self) -> &mut StreamState;
 
     /// Returns the description of the client in its first request.
     fn node(request: &Self::Request) -> Option<&Node>;
@@ -33,8 +33,8 @@ pub(super) trait ProtocolVariant: Send {
     fn forget_versions(request: &mut Self::Request);
 
     /// Processes a request.
-    fn take(&mut self, request: Self::Request, view: &dyn View, moment: Moment) -> Result<(), StreamFault>;
+    fn take(&mut self, request: Self::Request, view: &dyn View, now: Now) -> Result<(), StreamFault>;
 
     /// Returns the next response, or `None` if nothing is due, or everything due is in flight or waits.
-    fn next(&mut self, view: &dyn View, moment: Moment) -> Option<Self::Response>;
+    fn next(&mut self, view: &dyn View, now: Now) -> Option<Self::Response>;
 }

@@ -17,7 +17,7 @@ use super::end::StreamEnd;
 use super::protocol::ProtocolVariant;
 use super::sotw::Sotw;
 use super::stream_state::{Event, StreamFault};
-use super::type_state::Moment;
+use super::type_state::Now;
 use super::{Source, View};
 use crate::budget::Held;
 use crate::catalog::client_refusals::ClientRefusal;
@@ -32,10 +32,10 @@ use crate::origin::Short;
 use crate::proto::envoy::service::discovery::v3::{
     DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse,
 };
-use crate::raft::at_length;
 use crate::reads::catch_up::Reached;
 use crate::subscribers::Subscribers;
 use crate::subscribers::streams::{Registered, StreamClient};
+use crate::tasks::in_place;
 
 /// Minimum time between two log lines about the same client.
 const LOG_PAUSE: Duration = Duration::from_secs(60);
@@ -152,10 +152,10 @@ impl<S: Source> Session<S> {
             is_delta: M::IS_DELTA,
             since: (self.context.clock)(),
         });
-        let mut machine = M::new(client.dialect, self.control_plane.clone());
-        machine.books_mut().follow(&client);
-        let (changes, looked_at, is_counted) = (self.source.changes(), 0, [false; 4]);
-        Running { session: self, changes, looked_at, client, machine, registered, room, is_counted }
+        let mut protocol = M::new(client.dialect, self.control_plane.clone());
+        protocol.state_mut().configure_steps(&client);
+        let (changes, seen_change, is_counted) = (self.source.changes(), 0, [false; 4]);
+        Running { session: self, changes, seen_change, client, protocol, registered, room, is_counted }
     }
 }
 
@@ -164,9 +164,9 @@ struct Running<'a, S: Source, M: ProtocolVariant> {
     session: &'a Session<S>,
     changes: watch::Receiver<u64>,
     /// Number of the last change that was taken into account.
-    looked_at: u64,
+    seen_change: u64,
     client: Client,
-    machine: M,
+    protocol: M,
     registered: Registered,
     /// Memory budget held for the stream's state.
     room: Held,
@@ -191,9 +191,9 @@ impl<S: Source, M: ProtocolVariant> Running<'_, S, M> {
     ) -> Result<(), StreamEnd> {
         self.session.source.catch_up();
         self.take(first).await?;
-        let mut pumped = self.pump(&responses).await?;
+        let mut outcome = self.send_ready(&responses).await?;
         loop {
-            let deadline = self.machine.books().deadline();
+            let deadline = self.protocol.state().deadline();
             tokio::select! {
                 request = requests.next() => match request {
                     Some(Ok(request)) => self.take(request).await?,
@@ -201,46 +201,46 @@ impl<S: Source, M: ProtocolVariant> Running<'_, S, M> {
                 },
                 changed = self.changes.changed() => {
                     changed.map_err(|_| StreamEnd::Shutdown)?;
-                    if !self.is_concerned() {
+                    if !self.is_affected() {
                         continue;
                     }
                 }
-                () = until(deadline), if pumped == SendOutcome::NothingDue => {}
-                room = responses.reserve(), if pumped == SendOutcome::NoRoom => {
+                () = until(deadline), if outcome == SendOutcome::NothingDue => {}
+                room = responses.reserve(), if outcome == SendOutcome::NoRoom => {
                     drop(room.map_err(|_| StreamEnd::Closed)?);
                 }
                 () = responses.closed() => return Err(StreamEnd::Closed),
             }
-            pumped = self.pump(&responses).await?;
+            outcome = self.send_ready(&responses).await?;
         }
     }
 
     /// Reports whether a resource that the stream subscribes to may have changed. If not, the change counts as
     /// processed.
-    fn is_concerned(&mut self) -> bool {
+    fn is_affected(&mut self) -> bool {
         let number = *self.changes.borrow_and_update();
-        let touched = self.session.source.touched_since(self.looked_at);
-        let books = self.machine.books();
-        let is_concerned = touched.is_none_or(|all| all.iter().any(|one| books.is_concerned(one, &self.client)));
-        if !is_concerned {
-            self.looked_at = number;
+        let touched = self.session.source.touched_since(self.seen_change);
+        let state = self.protocol.state();
+        let is_affected = touched.is_none_or(|all| all.iter().any(|one| state.is_affected(one, &self.client)));
+        if !is_affected {
+            self.seen_change = number;
         }
-        is_concerned
+        is_affected
     }
 
     async fn take(&mut self, mut request: M::Request) -> Result<(), StreamEnd> {
         self.reach(&mut request).await?;
-        let moment = self.moment();
+        let now = self.now();
         let source = &self.session.source;
         let turn = self.session.turns.acquire().await;
-        let taken = self.machine.take(request, &source.view(&self.client), moment);
+        let taken = self.protocol.take(request, &source.view(&self.client), now);
         drop(turn);
-        self.tell();
-        let kept = taken.map_err(|fault| match fault {
+        self.report();
+        let taken = taken.map_err(|fault| match fault {
             StreamFault::TooMany(text) => StreamEnd::TooMany(text),
             StreamFault::Invalid(text) => StreamEnd::Invalid(text),
         });
-        kept.and_then(|()| self.keep()).inspect_err(|end| {
+        taken.and_then(|()| self.charge()).inspect_err(|end| {
             if let StreamEnd::TooMany(reason) = end
                 && self.session.too_many.is_due((true, self.logged_id().to_owned()))
             {
@@ -251,8 +251,8 @@ impl<S: Source, M: ProtocolVariant> Running<'_, S, M> {
     }
 
     /// Adjusts the budget to the current size of the stream's state.
-    fn keep(&mut self) -> Result<(), StreamEnd> {
-        let bytes = self.client.kept_bytes() + self.machine.books().kept_bytes();
+    fn charge(&mut self) -> Result<(), StreamEnd> {
+        let bytes = self.client.retained_bytes() + self.protocol.state().retained_bytes();
         let bytes = limits::XDS_STREAM_BYTES + bytes.saturating_sub(limits::XDS_STREAM_NAMES_BYTES);
         self.room.shrink_to(bytes);
         self.room.grow_to(bytes).map_err(|short| {
@@ -271,7 +271,7 @@ impl<S: Source, M: ProtocolVariant> Running<'_, S, M> {
     /// Waits until this node has applied what the client has seen elsewhere. An index that no node of this cluster
     /// knows belongs to another cluster; the client's versions are then ignored.
     async fn reach(&self, request: &mut M::Request) -> Result<(), StreamEnd> {
-        let Some(index) = self.machine.named_index(request) else { return Ok(()) };
+        let Some(index) = self.protocol.named_index(request) else { return Ok(()) };
         let Session { source, context, .. } = self.session;
         if source.view(&self.client).applied_index() >= index {
             return Ok(());
@@ -288,70 +288,70 @@ impl<S: Source, M: ProtocolVariant> Running<'_, S, M> {
     }
 
     /// Acquires a permit and sends responses while there is room.
-    async fn pump(&mut self, responses: &mpsc::Sender<Box<M::Response>>) -> Result<SendOutcome, StreamEnd> {
+    async fn send_ready(&mut self, responses: &mpsc::Sender<Box<M::Response>>) -> Result<SendOutcome, StreamEnd> {
         let _turn = self.session.turns.acquire().await;
-        match self.machine.books().is_large() {
-            true => at_length(|| self.pump_now(responses)),
-            false => self.pump_now(responses),
+        match self.protocol.state().is_large() {
+            true => in_place(|| self.send_ready_now(responses)),
+            false => self.send_ready_now(responses),
         }
     }
 
-    fn pump_now(&mut self, responses: &mpsc::Sender<Box<M::Response>>) -> Result<SendOutcome, StreamEnd> {
-        let moment = self.moment();
+    fn send_ready_now(&mut self, responses: &mpsc::Sender<Box<M::Response>>) -> Result<SendOutcome, StreamEnd> {
+        let now = self.now();
         let source = &self.session.source;
         // Later changes wake the stream again.
         let number = *self.changes.borrow_and_update();
-        if number != self.looked_at {
-            self.looked_at = number;
-            self.machine.books_mut().begin_anew();
+        if number != self.seen_change {
+            self.seen_change = number;
+            self.protocol.state_mut().invalidate();
         }
         let view = source.view(&self.client);
-        let pumped = loop {
+        let outcome = loop {
             let room = match responses.try_reserve() {
                 Ok(room) => room,
                 Err(mpsc::error::TrySendError::Full(())) => break SendOutcome::NoRoom,
                 Err(mpsc::error::TrySendError::Closed(())) => return Err(StreamEnd::Closed),
             };
-            match self.machine.next(&view, moment) {
+            match self.protocol.next(&view, now) {
                 Some(response) => room.send(Box::new(response)),
                 None => break SendOutcome::NothingDue,
             }
         };
         drop(view);
-        self.tell();
-        Ok(pumped)
+        self.report();
+        Ok(outcome)
     }
 
-    fn moment(&self) -> Moment {
-        Moment { now: Instant::now(), time: (self.session.context.clock)() }
+    fn now(&self) -> Now {
+        Now { instant: Instant::now(), time: (self.session.context.clock)() }
     }
 
     /// Reports state changes to the register of clients, the metrics and the log.
-    fn tell(&mut self) {
-        for event in self.machine.books_mut().take_events() {
-            self.tell_event(event);
+    fn report(&mut self) {
+        for event in self.protocol.state_mut().take_events() {
+            self.report_event(event);
         }
         let streams = &self.session.context.metrics.xds_streams;
-        for ledger in self.machine.books_mut().ledgers_mut() {
-            let kind = ledger.kind;
-            let Some(news) = ledger.news() else { continue };
+        for type_state in self.protocol.state_mut().type_states_mut() {
+            let kind = type_state.kind;
+            let Some(update) = type_state.take_update() else { continue };
             let is_counted = &mut self.is_counted[kind.index()];
-            if news.is_subscribed != *is_counted {
+            if update.is_subscribed != *is_counted {
                 let gauge = streams.with_label_values(&[kind.label(), self.client.dialect.label()]);
-                gauge.add(if news.is_subscribed { 1 } else { -1 });
-                *is_counted = news.is_subscribed;
+                gauge.add(if update.is_subscribed { 1 } else { -1 });
+                *is_counted = update.is_subscribed;
             }
-            self.registered.replace(kind, news.clone());
+            self.registered.replace(kind, update.clone());
         }
     }
 
     /// Queues a webhook event for each rule release that the refused response was built from.
-    fn tell_refusal(&self, kind: ResourceType) {
-        let Some(refusal) = self.machine.books().ledger(kind).last_refusal() else { return };
+    fn report_refusal(&self, kind: ResourceType) {
+        let Some(refusal) = self.protocol.state().type_state(kind).last_refusal() else { return };
         let (address, agent) = (self.client.address.map(|one| one.to_string()).unwrap_or_default(), &self.client.agent);
         let refusals = self.session.context.subscribers.refusals();
         for release in refusal.resources.values().flat_map(|resource| &resource.releases) {
-            let told = ClientRefusal {
+            let event = ClientRefusal {
                 thing: Thing::Rule(release.rule.family(), release.rule.id.clone()),
                 version: release.version,
                 address: address.clone(),
@@ -359,11 +359,11 @@ impl<S: Source, M: ProtocolVariant> Running<'_, S, M> {
                 message: refusal.message.clone(),
                 others: 0,
             };
-            refusals.note([&address, agent, &self.client.node_id], told);
+            refusals.note([&address, agent, &self.client.node_id], event);
         }
     }
 
-    fn tell_event(&self, event: Event) {
+    fn report_event(&self, event: Event) {
         let Session { context, refusals, too_large, .. } = self.session;
         let (metrics, client) = (&context.metrics, self.client.dialect.label());
         let node_id = self.logged_id();
@@ -373,7 +373,7 @@ impl<S: Source, M: ProtocolVariant> Running<'_, S, M> {
                 metrics.xds_response_bytes.with_label_values(&[kind.label(), client]).inc_by(bytes as u64);
             }
             Event::Refused(kind) => {
-                self.tell_refusal(kind);
+                self.report_refusal(kind);
                 metrics.xds_nacks.with_label_values(&[kind.label(), client]).inc();
                 if refusals.is_due((kind, node_id.to_owned())) {
                     tracing::warn!(kind = kind.label(), client, node_id, address = ?self.client.address,
@@ -424,9 +424,9 @@ fn spread(age: Duration) -> Duration {
     age.saturating_mul(percent) / 100
 }
 
-async fn until(moment: Option<Instant>) {
-    match moment {
-        Some(moment) => sleep_until(moment).await,
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
         None => std::future::pending().await,
     }
 }

@@ -37,7 +37,7 @@ impl StreamState {
         if kind != ResourceType::Route || self.returning == Returning::No {
             return false;
         }
-        let has_named = [ResourceType::Cluster, ResourceType::Endpoints].map(|kind| self.ledger(kind).is_begun);
+        let has_named = [ResourceType::Cluster, ResourceType::Endpoints].map(|kind| self.type_state(kind).is_begun);
         if has_named.contains(&false) && self.returning.deadline().is_none_or(|deadline| now < deadline) {
             if self.returning == Returning::Begun {
                 self.returning = Returning::Since(now);
@@ -45,12 +45,12 @@ impl StreamState {
             return true;
         }
         self.returning = Returning::No;
-        let names: Vec<_> = self.ledger(kind).subscription.names().iter().cloned().collect();
+        let names: Vec<_> = self.type_state(kind).subscription.names().iter().cloned().collect();
         for name in names {
             let lacks_none = |routes: &Resource| routes.clusters.iter().all(|cluster| self.asks_for(cluster));
             let is_new = view.get(kind, &name).is_some_and(|routes| !lacks_none(&routes));
             if is_new && let Some(had) = view.routes_before(&name, &lacks_none) {
-                self.ledger_mut(kind).recall(name, had);
+                self.type_state_mut(kind).recall(name, had);
             }
         }
         false
@@ -59,27 +59,27 @@ impl StreamState {
     /// Reports whether the client subscribes to a cluster and to its endpoints.
     fn asks_for(&self, cluster: &str) -> bool {
         let has_endpoints = self.endpoints_asked(cluster).next().is_some();
-        self.ledger(ResourceType::Cluster).subscription.has(cluster) && has_endpoints
+        self.type_state(ResourceType::Cluster).subscription.has(cluster) && has_endpoints
     }
 
     /// Returns the subscribed names of a cluster's endpoints.
     fn endpoints_asked(&self, cluster: &str) -> impl Iterator<Item = &Arc<str>> {
-        let names = self.ledger(ResourceType::Endpoints).subscription.names().iter();
+        let names = self.type_state(ResourceType::Endpoints).subscription.names().iter();
         names.filter(move |one| bare(one).split('@').next() == Some(bare(cluster)))
     }
 
     /// Configures the steps for a client.
-    pub(super) fn follow(&mut self, client: &Client) {
+    pub(super) fn configure_steps(&mut self, client: &Client) {
         self.has_steps = client.dialect == Dialect::Grpc && client.library.traits().needs_two_steps;
     }
 
     /// Replaces changed routes by their first step where one is needed.
-    pub(super) fn step(&self, kind: ResourceType, look: &mut PendingDiff) {
+    pub(super) fn step(&self, kind: ResourceType, diff: &mut PendingDiff) {
         if !self.has_steps || kind != ResourceType::Route {
             return;
         }
-        for (name, resource) in &mut look.changed {
-            if let Some(step) = self.ledger(kind).given_as(name).and_then(|given| first_step(given, resource)) {
+        for (name, resource) in &mut diff.changed {
+            if let Some(step) = self.type_state(kind).sent_as(name).and_then(|sent| first_step(sent, resource)) {
                 *resource = Arc::new(step);
             }
         }
@@ -88,18 +88,18 @@ impl StreamState {
     /// Reports whether the client was sent the names of all clusters in these routes, but has not answered for one of
     /// them or for its endpoints.
     pub(super) fn is_between_steps(&self, name: &str, routes: &Resource) -> bool {
-        let given = self.ledger(ResourceType::Route).given_as(name).filter(|_| self.has_steps);
-        let Some(given) = given.filter(|_| routes.kind == ResourceType::Route) else { return false };
-        routes.clusters.iter().all(|name| given.clusters.binary_search(name).is_ok())
+        let sent = self.type_state(ResourceType::Route).sent_as(name).filter(|_| self.has_steps);
+        let Some(sent) = sent.filter(|_| routes.kind == ResourceType::Route) else { return false };
+        routes.clusters.iter().all(|name| sent.clusters.binary_search(name).is_ok())
             && !routes.clusters.iter().all(|cluster| self.has_cluster(cluster))
     }
 
     /// Reports whether the client has answered for a cluster and for all its endpoints.
     fn has_cluster(&self, name: &str) -> bool {
-        let endpoints = self.ledger(ResourceType::Endpoints);
+        let endpoints = self.type_state(ResourceType::Endpoints);
         let mut own = self.endpoints_asked(name).peekable();
         let has_endpoints = own.peek().is_some() && own.all(|name| endpoints.is_answered(name));
-        self.ledger(ResourceType::Cluster).is_answered(name) && has_endpoints
+        self.type_state(ResourceType::Cluster).is_answered(name) && has_endpoints
     }
 }
 

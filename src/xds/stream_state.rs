@@ -7,12 +7,12 @@ use std::sync::Arc;
 use prost::Message;
 use tokio::time::{Duration, Instant};
 
-use super::absent::NAME_BYTES_TOLD;
+use super::absent::REPORTED_NAME_BYTES;
 pub(super) use super::absent::not_found;
 use super::client::Client;
 use super::names::bare;
 use super::returning::Returning;
-use super::type_state::{Moment, NamedResource, OutgoingResponse, PendingDiff, TypeState};
+use super::type_state::{NamedResource, Now, OutgoingResponse, PendingDiff, TypeState};
 use super::{Touched, View};
 use crate::model::limits;
 use crate::model::mesh::Dialect;
@@ -59,7 +59,7 @@ pub(super) struct StreamState {
     /// State of routes that the client may have from another stream.
     pub(super) returning: Returning,
     control_plane: Arc<str>,
-    ledgers: [TypeState; 4],
+    type_states: [TypeState; 4],
     nonce: u64,
     /// Requested types that are not served. `unanswered` has those without a response so far.
     unknown: BTreeSet<String>, // bound: xds-names
@@ -74,7 +74,7 @@ pub(super) struct ReadyBatch {
     pub(super) gone: Vec<Arc<str>>,
     /// Set if nothing remains due after it.
     pub(super) is_complete: bool,
-    pub(super) look: PendingDiff,
+    pub(super) diff: PendingDiff,
 }
 
 impl StreamState {
@@ -84,7 +84,7 @@ impl StreamState {
             has_steps: false,
             returning: Returning::default(),
             control_plane,
-            ledgers: ResourceType::ALL.map(TypeState::new),
+            type_states: ResourceType::ALL.map(TypeState::new),
             nonce: 0,
             unknown: BTreeSet::new(),
             unanswered: Vec::new(),
@@ -93,16 +93,16 @@ impl StreamState {
         }
     }
 
-    pub(super) fn ledger(&self, kind: ResourceType) -> &TypeState {
-        &self.ledgers[kind.index()]
+    pub(super) fn type_state(&self, kind: ResourceType) -> &TypeState {
+        &self.type_states[kind.index()]
     }
 
-    pub(super) fn ledger_mut(&mut self, kind: ResourceType) -> &mut TypeState {
-        &mut self.ledgers[kind.index()]
+    pub(super) fn type_state_mut(&mut self, kind: ResourceType) -> &mut TypeState {
+        &mut self.type_states[kind.index()]
     }
 
-    pub(super) fn ledgers_mut(&mut self) -> &mut [TypeState; 4] {
-        &mut self.ledgers
+    pub(super) fn type_states_mut(&mut self) -> &mut [TypeState; 4] {
+        &mut self.type_states
     }
 
     pub(super) fn take_events(&mut self) -> Vec<Event> {
@@ -128,11 +128,11 @@ impl StreamState {
             return Err(StreamFault::Invalid("a request names no type_url".to_owned()));
         }
         let kind = ResourceType::of_url(type_url);
-        let is_news = kind.is_none()
+        let is_new = kind.is_none()
             && self.unknown.len() < limits::XDS_UNKNOWN_TYPES_MAX
-            && type_url.len() <= NAME_BYTES_TOLD
+            && type_url.len() <= REPORTED_NAME_BYTES
             && self.unknown.insert(type_url.to_owned());
-        if is_news {
+        if is_new {
             self.unanswered.push(type_url.to_owned());
         }
         Ok(kind)
@@ -144,31 +144,31 @@ impl StreamState {
     }
 
     /// Processes the client's answer to the response in flight.
-    pub(super) fn answer(&mut self, kind: ResourceType, refusal: Option<&Status>, moment: Moment) {
-        let ledger = self.ledger_mut(kind);
-        if !ledger.is_under_way() {
+    pub(super) fn answer(&mut self, kind: ResourceType, refusal: Option<&Status>, now: Now) {
+        let type_state = self.type_state_mut(kind);
+        if !type_state.is_in_flight() {
             return;
         }
         match refusal {
-            None => ledger.acknowledge(),
+            None => type_state.acknowledge(),
             Some(status) => {
-                ledger.refuse(&status.message, moment.time);
+                type_state.refuse(&status.message, now.time);
                 self.note(Event::Refused(kind));
             }
         }
     }
 
     /// Returns the bytes of the subscriptions and their state.
-    pub(super) fn kept_bytes(&self) -> usize {
-        self.ledgers.iter().map(TypeState::kept_bytes).sum()
+    pub(super) fn retained_bytes(&self) -> usize {
+        self.type_states.iter().map(TypeState::retained_bytes).sum()
     }
 
     /// Returns an error if the stream subscribes to too many names. Endpoints of clusters from a wildcard do not count:
     /// a proxy must request them, and they are limited by what it was sent.
     pub(super) fn check_names(&mut self, view: &dyn View) -> Result<(), StreamFault> {
-        self.check_places()?;
-        let names: usize = self.ledgers.iter().map(|ledger| ledger.subscription.names().len()).sum();
-        let bytes: usize = self.ledgers.iter().map(|ledger| ledger.subscription.bytes()).sum();
+        self.check_localities()?;
+        let names: usize = self.type_states.iter().map(|type_state| type_state.subscription.names().len()).sum();
+        let bytes: usize = self.type_states.iter().map(|type_state| type_state.subscription.bytes()).sum();
         if names < limits::XDS_NAMES_MANY && bytes <= limits::XDS_NAMES_BYTES_MAX {
             return Ok(());
         }
@@ -190,7 +190,7 @@ impl StreamState {
     /// Returns the number and bytes of the endpoint names that belong to clusters from a wildcard, one name per
     /// cluster.
     fn own_endpoints(&self, view: &dyn View) -> (usize, usize) {
-        if !self.ledger(ResourceType::Cluster).subscription.is_wildcard() {
+        if !self.type_state(ResourceType::Cluster).subscription.is_wildcard() {
             return (0, 0);
         }
         let clusters = view.all(ResourceType::Cluster);
@@ -198,104 +198,105 @@ impl StreamState {
             let ends = name.match_indices('@').map(|(at, _)| &name[..at]);
             clusters.contains_key(name) || ends.into_iter().any(|cluster| clusters.contains_key(cluster))
         };
-        let names = self.ledger(ResourceType::Endpoints).subscription.names().iter();
+        let names = self.type_state(ResourceType::Endpoints).subscription.names().iter();
         let own = names.filter(|name| is_of_cluster(bare(name))).take(clusters.len());
         own.fold((0, 0), |(names, bytes), name| (names + 1, bytes + name.len()))
     }
 
     /// Returns the content of one type to send now. If there is none, the type is marked as up to date.
-    pub(super) fn portion(
+    pub(super) fn ready_batch(
         &mut self,
         kind: ResourceType,
         is_divisible: bool,
         view: &dyn View,
-        moment: Moment,
+        now: Now,
     ) -> Option<ReadyBatch> {
-        if !self.ledger(kind).is_open() || self.awaits_names(kind, view, moment.now) {
+        if !self.type_state(kind).is_open() || self.awaits_names(kind, view, now.instant) {
             return None;
         }
-        let mut look = self.ledger(kind).look(view);
-        let is_answer_owed = self.ledger(kind).is_answer_owed;
-        self.keep_named(kind, &mut look, moment.now);
-        if look.is_nothing() && !is_answer_owed && !look.kept.is_empty() {
+        let mut diff = self.type_state(kind).diff(view);
+        let must_reply = self.type_state(kind).must_reply;
+        self.retain_named(kind, &mut diff, now.instant);
+        if diff.is_nothing() && !must_reply && !diff.retained.is_empty() {
             return None;
         }
-        if look.is_nothing() && !is_answer_owed {
-            self.ledger_mut(kind).held_since = None;
-            self.ledger_mut(kind).settle(look);
+        if diff.is_nothing() && !must_reply {
+            self.type_state_mut(kind).held_since = None;
+            self.type_state_mut(kind).mark_synced(diff);
             return None;
         }
-        let equal = look.take_equal();
-        self.step(kind, &mut look);
-        let waiting = self.waiting(kind, &look, view, moment.now);
+        let equal = diff.take_equal();
+        self.step(kind, &mut diff);
+        let waiting = self.waiting(kind, &diff, view, now.instant);
         // A first answer without them would mean that they do not exist.
-        if !waiting.is_empty() && (!is_divisible || is_answer_owed) {
+        if !waiting.is_empty() && (!is_divisible || must_reply) {
             return None;
         }
-        self.ledger_mut(kind).refresh(equal);
-        let mut changed = std::mem::take(&mut look.changed);
+        self.type_state_mut(kind).refresh(equal);
+        let mut changed = std::mem::take(&mut diff.changed);
         waiting.iter().for_each(|name| drop(changed.remove(name)));
         let due = changed.len();
-        let gone: Vec<_> = std::mem::take(&mut look.gone).into_iter().collect();
+        let gone: Vec<_> = std::mem::take(&mut diff.gone).into_iter().collect();
         let changed = if is_divisible { self.up_to_size(kind, changed, &gone) } else { all_named(changed) };
         let is_all_sent = changed.len() == due;
         let is_complete = waiting.is_empty()
             && is_all_sent
-            && look.cut_at.is_none()
-            && look.kept.is_empty()
-            && !look.is_short_of_owed;
+            && diff.cut_at.is_none()
+            && diff.retained.is_empty()
+            && !diff.lacks_forced;
         let last_sent = || changed.last().map(|named| named.name.clone());
-        let compared_to = if is_all_sent { look.cut_at.take() } else { last_sent().filter(|_| look.is_of_many()) };
-        self.ledger_mut(kind).note_compared(compared_to);
-        let is_something = !changed.is_empty() || !gone.is_empty() || is_answer_owed;
-        is_something.then_some(ReadyBatch { changed, gone, is_complete, look })
+        let compared_to = if is_all_sent { diff.cut_at.take() } else { last_sent().filter(|_| diff.is_of_many()) };
+        self.type_state_mut(kind).note_compared(compared_to);
+        let is_something = !changed.is_empty() || !gone.is_empty() || must_reply;
+        is_something.then_some(ReadyBatch { changed, gone, is_complete, diff })
     }
 
     /// Postpones removals of clusters and endpoints that a proxy's routes still name, for [`ORDER_WAIT`] at most: the
     /// new routes are sent first.
-    fn keep_named(&mut self, kind: ResourceType, look: &mut PendingDiff, now: Instant) {
+    fn retain_named(&mut self, kind: ResourceType, diff: &mut PendingDiff, now: Instant) {
         let is_ordered = matches!(kind, ResourceType::Cluster | ResourceType::Endpoints);
-        let (routes, ledger) = (self.ledger(ResourceType::Route), self.ledger(kind));
+        let (routes, type_state) = (self.type_state(ResourceType::Route), self.type_state(kind));
         let is_named = |name: &str| bare(name).split('@').next().is_some_and(|cluster| routes.names_cluster(cluster));
-        let mut kept = Vec::new();
+        let mut retained = Vec::new();
         if is_ordered && self.dialect == Dialect::Envoy && routes.is_begun {
-            let named = look.gone.iter().filter(|name| is_named(name));
-            kept.extend(named.filter_map(|name| Some((name.clone(), ledger.given_as(name)?.clone()))));
+            let named = diff.gone.iter().filter(|name| is_named(name));
+            retained.extend(named.filter_map(|name| Some((name.clone(), type_state.sent_as(name)?.clone()))));
         }
-        let ledger = self.ledger_mut(kind);
-        if kept.is_empty() {
-            ledger.kept_since = None;
+        let type_state = self.type_state_mut(kind);
+        if retained.is_empty() {
+            type_state.retained_since = None;
             return;
         }
-        if now >= *ledger.kept_since.get_or_insert(now) + ORDER_WAIT {
+        if now >= *type_state.retained_since.get_or_insert(now) + ORDER_WAIT {
             return;
         }
-        look.gone.retain(|name| !kept.iter().any(|(known, _)| known == name));
-        look.kept = all_named(kept);
+        diff.gone.retain(|name| !retained.iter().any(|(known, _)| known == name));
+        diff.retained = all_named(retained);
     }
 
     /// Reports whether a change may affect the resources of the client.
-    pub(super) fn is_concerned(&self, touched: &Touched, client: &Client) -> bool {
+    pub(super) fn is_affected(&self, touched: &Touched, client: &Client) -> bool {
         let namespaces = client.namespaces.as_deref();
-        self.ledgers.iter().any(|ledger| ledger.is_concerned(touched, namespaces))
+        self.type_states.iter().any(|type_state| type_state.is_affected(touched, namespaces))
     }
 
     /// Reports whether the stream has so many names that comparing them takes long.
     pub(super) fn is_large(&self) -> bool {
-        self.ledgers.iter().any(|ledger| ledger.subscription.names().len() > NAMES_MANY)
+        self.type_states.iter().any(|type_state| type_state.subscription.names().len() > NAMES_MANY)
     }
 
     /// Records that any resource may have changed.
-    pub(super) fn begin_anew(&mut self) {
-        self.ledgers.iter_mut().for_each(TypeState::begin_anew);
+    pub(super) fn invalidate(&mut self) {
+        self.type_states.iter_mut().for_each(TypeState::invalidate);
     }
 
     /// Returns an error if the stream subscribes to endpoints for too many localities.
-    fn check_places(&self) -> Result<(), StreamFault> {
-        let names = self.ledger(ResourceType::Endpoints).subscription.names().iter();
-        let places: BTreeSet<&str> = names.filter_map(|name| Some(bare(name).split_once('@')?.1)).collect();
-        if places.len() > limits::XDS_PLACES_MAX {
-            let text = format!("endpoints of {} places, a stream has at most {}", places.len(), limits::XDS_PLACES_MAX);
+    fn check_localities(&self) -> Result<(), StreamFault> {
+        let names = self.type_state(ResourceType::Endpoints).subscription.names().iter();
+        let localities: BTreeSet<&str> = names.filter_map(|name| Some(bare(name).split_once('@')?.1)).collect();
+        if localities.len() > limits::XDS_PLACES_MAX {
+            let text =
+                format!("endpoints of {} places, a stream has at most {}", localities.len(), limits::XDS_PLACES_MAX);
             return Err(StreamFault::TooMany(text));
         }
         Ok(())
@@ -303,33 +304,33 @@ impl StreamState {
 
     /// Returns the names of resources that wait until the client has the clusters named in them, for [`ORDER_WAIT`] at
     /// most.
-    fn waiting(&mut self, kind: ResourceType, look: &PendingDiff, view: &dyn View, now: Instant) -> Vec<Arc<str>> {
+    fn waiting(&mut self, kind: ResourceType, diff: &PendingDiff, view: &dyn View, now: Instant) -> Vec<Arc<str>> {
         let is_ordered = matches!(kind, ResourceType::Listener | ResourceType::Route);
-        if !is_ordered || !self.ledger(ResourceType::Cluster).is_begun {
+        if !is_ordered || !self.type_state(ResourceType::Cluster).is_begun {
             return Vec::new();
         }
         let waits = |(name, resource): &(&Arc<str>, &Arc<Resource>)| match self.dialect {
             Dialect::Envoy => resource.clusters.iter().any(|name| self.is_coming(name, view)),
             Dialect::Grpc => self.is_between_steps(name, resource),
         };
-        let held = look.changed.iter().filter(waits);
+        let held = diff.changed.iter().filter(waits);
         let held: Vec<_> = held.map(|(name, _)| name.clone()).collect();
-        let ledger = self.ledger_mut(kind);
+        let type_state = self.type_state_mut(kind);
         if held.is_empty() {
-            ledger.held_since = None;
+            type_state.held_since = None;
             return held;
         }
-        let since = *ledger.held_since.get_or_insert(now);
+        let since = *type_state.held_since.get_or_insert(now);
         if now < since + ORDER_WAIT {
             return held;
         }
-        ledger.held_since = None;
+        type_state.held_since = None;
         Vec::new()
     }
 
     /// Reports whether a cluster exists that the client has not answered for yet.
     fn is_coming(&self, name: &str, view: &dyn View) -> bool {
-        let clusters = self.ledger(ResourceType::Cluster);
+        let clusters = self.type_state(ResourceType::Cluster);
         let is_named = || clusters.subscription.has(name) && view.get(ResourceType::Cluster, name).is_some();
         let is_of_all = || clusters.subscription.is_wildcard() && view.all(ResourceType::Cluster).contains_key(name);
         !clusters.is_answered(name) && (is_named() || is_of_all())
@@ -337,8 +338,8 @@ impl StreamState {
 
     /// Returns the time of the next timeout.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        let open = self.ledgers.iter().filter(|ledger| ledger.is_open());
-        let since = open.flat_map(|ledger| [ledger.held_since, ledger.kept_since]).flatten();
+        let open = self.type_states.iter().filter(|type_state| type_state.is_open());
+        let since = open.flat_map(|type_state| [type_state.held_since, type_state.retained_since]).flatten();
         let waits = since.map(|since| since + ORDER_WAIT).chain(self.returning.deadline());
         waits.min()
     }
@@ -357,7 +358,7 @@ impl StreamState {
             let size = resource.size() + name.len() + RESOURCE_OVERHEAD;
             if self.is_too_large(size) {
                 let named = NamedResource { name, resource };
-                self.ledger_mut(kind).skip(&OutgoingResponse::of_changed(vec![named]));
+                self.type_state_mut(kind).skip(&OutgoingResponse::of_changed(vec![named]));
                 self.note(Event::TooLarge { kind, bytes: size });
                 continue;
             }
@@ -378,7 +379,7 @@ impl StreamState {
     /// Returns the endpoints of changed clusters. A proxy waits for them even if they did not change.
     pub(super) fn endpoints_of(&self, clusters: &[NamedResource]) -> Vec<Arc<str>> {
         let changed: BTreeSet<&str> = clusters.iter().map(|named| bare(&named.name)).collect();
-        let names = self.ledger(ResourceType::Endpoints).subscription.names().iter();
+        let names = self.type_state(ResourceType::Endpoints).subscription.names().iter();
         let is_of_changed = |name: &str| {
             // A cluster has endpoints for each locality of callers, NAME@PLACE.
             let ends = bare(name).match_indices('@').map(|(at, _)| &bare(name)[..at]);
@@ -391,7 +392,7 @@ impl StreamState {
 impl OutgoingResponse {
     /// Creates a partial response without a nonce.
     fn of_changed(changed: Vec<NamedResource>) -> OutgoingResponse {
-        OutgoingResponse { nonce: 0, changed, gone: Vec::new(), given: None, is_whole: false }
+        OutgoingResponse { nonce: 0, changed, gone: Vec::new(), sent: None, is_whole: false }
     }
 }
 

@@ -102,14 +102,14 @@ impl Subscription {
         self.has_named |= !list.is_empty();
         let wanted = list.iter().filter(|name| !kind.is_whole() || *name != WILDCARD);
         let mut added = Vec::new();
-        let kept = wanted.map(|name| {
+        let retained = wanted.map(|name| {
             self.names.get(name.as_str()).cloned().unwrap_or_else(|| {
                 let name = shared(name).unwrap_or_else(|| name.as_str().into());
                 added.push(name.clone());
                 name
             })
         });
-        let names: BTreeSet<Arc<str>> = kept.collect();
+        let names: BTreeSet<Arc<str>> = retained.collect();
         added.sort_unstable();
         added.dedup();
         let dropped = self.names.difference(&names).cloned().collect();

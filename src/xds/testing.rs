@@ -18,13 +18,13 @@ const REACH: Duration = Duration::from_secs(2);
 
 /// Resources of a node.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct World {
+pub(crate) struct FakeView {
     pub(crate) index: u64,
     shown: [Resources; 4],
     hidden: [Resources; 4],
 }
 
-impl World {
+impl FakeView {
     /// Adds or replaces a resource and increments the log index.
     pub(crate) fn put(&mut self, kind: ResourceType, name: &str, content: &str) {
         self.put_naming(kind, name, content, &[]);
@@ -55,8 +55,8 @@ impl World {
     }
 
     /// Returns a copy with resources of its own, like another node in the same state.
-    pub(crate) fn rebuilt(&self) -> World {
-        let mut again = World { index: self.index, ..World::default() };
+    pub(crate) fn rebuilt(&self) -> FakeView {
+        let mut again = FakeView { index: self.index, ..FakeView::default() };
         for (kind, maps) in ResourceType::ALL.into_iter().zip(self.shown.iter().zip(&self.hidden)) {
             for resource in maps.0.values().chain(maps.1.values()) {
                 let copy = Arc::new(Resource::clone(resource));
@@ -72,7 +72,7 @@ impl World {
     }
 }
 
-impl View for World {
+impl View for FakeView {
     fn applied_index(&self) -> u64 {
         self.index
     }
@@ -96,9 +96,9 @@ impl View for World {
     }
 }
 
-/// A node with the resources of a [`World`].
+/// A node with the resources of a [`FakeView`].
 pub(crate) struct FakeSource {
-    world: Mutex<World>,
+    view: Mutex<FakeView>,
     changes: watch::Sender<u64>,
     is_ready: AtomicBool,
     /// Set if the node has applied everything that was committed in its cluster.
@@ -106,13 +106,13 @@ pub(crate) struct FakeSource {
 }
 
 impl FakeSource {
-    pub(crate) fn of(world: World) -> Arc<FakeSource> {
+    pub(crate) fn of(view: FakeView) -> Arc<FakeSource> {
         let (changes, is_ready) = (watch::Sender::new(0), AtomicBool::new(true));
-        Arc::new(FakeSource { world: Mutex::new(world), changes, is_ready, is_at_horizon: AtomicBool::new(false) })
+        Arc::new(FakeSource { view: Mutex::new(view), changes, is_ready, is_at_horizon: AtomicBool::new(false) })
     }
 
-    pub(crate) fn change(&self, change: impl FnOnce(&mut World)) {
-        change(&mut self.world.lock());
+    pub(crate) fn change(&self, change: impl FnOnce(&mut FakeView)) {
+        change(&mut self.view.lock());
         self.changes.send_modify(|count| *count += 1);
     }
 
@@ -124,20 +124,20 @@ impl FakeSource {
         self.is_at_horizon.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn world(&self) -> World {
-        self.world.lock().clone()
+    pub(crate) fn view(&self) -> FakeView {
+        self.view.lock().clone()
     }
 }
 
 impl Source for FakeSource {
-    type View<'a> = World;
+    type View<'a> = FakeView;
 
     fn is_ready(&self) -> bool {
         self.is_ready.load(Ordering::Relaxed)
     }
 
-    fn view<'a>(&'a self, _: &'a Client) -> World {
-        self.world()
+    fn view<'a>(&'a self, _: &'a Client) -> FakeView {
+        self.view()
     }
 
     fn changes(&self) -> watch::Receiver<u64> {
@@ -153,7 +153,7 @@ impl Source for FakeSource {
 
     async fn reach(&self, index: u64) -> Reached {
         let mut changes = self.changes.subscribe();
-        let is_here = || self.world.lock().index >= index;
+        let is_here = || self.view.lock().index >= index;
         let arrived = async { while !is_here() && changes.changed().await.is_ok() {} };
         let arrival = async {
             // A timeout counts as not applied.

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use super::client_inputs::{ClientContext, ClientInput, InputRecorder, InputValue};
 
 /// Bytes per input value on the path to a leaf, in addition to its texts.
-const ANSWER_BYTES: usize = 96;
+const VALUE_BYTES: usize = 96;
 
 /// Variants of one item by their inputs.
 pub(crate) struct VariantTree<T> {
@@ -19,7 +19,7 @@ pub(crate) struct VariantTree<T> {
 enum Node<T> {
     Open,
     /// An input, and the next node for each of its values.
-    Ask(ClientInput, HashMap<InputValue, usize>),
+    Branch(ClientInput, HashMap<InputValue, usize>),
     Leaf(Leaf<T>),
 }
 
@@ -49,48 +49,48 @@ impl<T> VariantTree<T> {
 
     /// Returns the variant for a client. `uses` is the number of this use.
     pub(crate) fn find(&mut self, context: &ClientContext<'_>, uses: u64) -> Option<&mut T> {
-        self.find_by(|question| Some(context.answer(question)), uses)
+        self.find_by(|input| Some(context.value(input)), uses)
     }
 
     /// Returns the variant for a client and records the inputs that were read, even if no variant exists.
-    pub(crate) fn find_noting(&mut self, questions: &mut InputRecorder<'_>, uses: u64) -> Option<&mut T> {
-        self.find_by(|question| Some(questions.ask(question.clone())), uses)
+    pub(crate) fn find_recording(&mut self, inputs: &mut InputRecorder<'_>, uses: u64) -> Option<&mut T> {
+        self.find_by(|input| Some(inputs.read(input.clone())), uses)
     }
 
     /// Returns the variant for these inputs.
-    pub(crate) fn find_asked(&mut self, asked: &[(ClientInput, InputValue)], uses: u64) -> Option<&mut T> {
-        let answer = |question: &ClientInput| asked.iter().find(|(known, _)| known == question);
-        self.find_by(|question| answer(question).map(|(_, answer)| answer.clone()), uses)
+    pub(crate) fn find_recorded(&mut self, recorded: &[(ClientInput, InputValue)], uses: u64) -> Option<&mut T> {
+        let value = |input: &ClientInput| recorded.iter().find(|(known, _)| known == input);
+        self.find_by(|input| value(input).map(|(_, value)| value.clone()), uses)
     }
 
-    fn find_by(&mut self, mut answer: impl FnMut(&ClientInput) -> Option<InputValue>, uses: u64) -> Option<&mut T> {
+    fn find_by(&mut self, mut value: impl FnMut(&ClientInput) -> Option<InputValue>, uses: u64) -> Option<&mut T> {
         let mut at = 0;
-        while let Node::Ask(question, answers) = &self.nodes[at] {
-            at = *answers.get(&answer(question)?)?;
+        while let Node::Branch(input, values) = &self.nodes[at] {
+            at = *values.get(&value(input)?)?;
         }
         match &mut self.nodes[at] {
             Node::Leaf(leaf) => {
                 leaf.used = uses;
                 Some(&mut leaf.thing)
             }
-            Node::Open | Node::Ask(..) => None,
+            Node::Open | Node::Branch(..) => None,
         }
     }
 
     /// Inserts or replaces the variant for these inputs.
-    pub(crate) fn insert(&mut self, asked: &[(ClientInput, InputValue)], thing: T, bytes: usize, uses: u64) {
+    pub(crate) fn insert(&mut self, recorded: &[(ClientInput, InputValue)], thing: T, bytes: usize, uses: u64) {
         let mut at = 0;
-        for (question, answer) in asked {
+        for (input, value) in recorded {
             let next = self.nodes.len();
             match &mut self.nodes[at] {
-                Node::Ask(known, answers) if known == question => {
-                    at = *answers.entry(answer.clone()).or_insert(next);
+                Node::Branch(known, values) if known == input => {
+                    at = *values.entry(value.clone()).or_insert(next);
                 }
                 // The inputs contradict the tree, so this variant could never be found.
-                Node::Ask(..) => return,
+                Node::Branch(..) => return,
                 Node::Open | Node::Leaf(_) => {
                     self.open(at);
-                    self.nodes[at] = Node::Ask(question.clone(), HashMap::from([(answer.clone(), next)]));
+                    self.nodes[at] = Node::Branch(input.clone(), HashMap::from([(value.clone(), next)]));
                     at = next;
                 }
             }
@@ -98,12 +98,12 @@ impl<T> VariantTree<T> {
                 self.nodes.push(Node::Open);
             }
         }
-        if let Node::Ask(..) = self.nodes[at] {
+        if let Node::Branch(..) = self.nodes[at] {
             return;
         }
         self.open(at);
-        let of_answers: usize = asked.iter().map(|(_, answer)| ANSWER_BYTES + answer.bytes()).sum();
-        let bytes = bytes + of_answers;
+        let of_values: usize = recorded.iter().map(|(_, value)| VALUE_BYTES + value.bytes()).sum();
+        let bytes = bytes + of_values;
         self.leaves += 1;
         self.bytes += bytes;
         self.nodes[at] = Node::Leaf(Leaf { thing, bytes, used: uses });
@@ -117,40 +117,40 @@ impl<T> VariantTree<T> {
         }
     }
 
-    /// Removes the variants for which `is_kept` returns false. It gets the variant and the number of its last use.
-    pub(crate) fn retain(&mut self, mut is_kept: impl FnMut(&T, u64) -> bool) {
+    /// Removes the variants for which `is_retained` returns false. It gets the variant and the number of its last use.
+    pub(crate) fn retain(&mut self, mut is_retained: impl FnMut(&T, u64) -> bool) {
         // Child nodes follow their parents.
         let mut is_alive = vec![false; self.nodes.len()];
         for at in (0..self.nodes.len()).rev() {
             is_alive[at] = match &mut self.nodes[at] {
                 Node::Open => false,
-                Node::Leaf(leaf) => is_kept(&leaf.thing, leaf.used),
-                Node::Ask(_, answers) => {
-                    answers.retain(|_, next| is_alive[*next]);
-                    !answers.is_empty()
+                Node::Leaf(leaf) => is_retained(&leaf.thing, leaf.used),
+                Node::Branch(_, values) => {
+                    values.retain(|_, next| is_alive[*next]);
+                    !values.is_empty()
                 }
             };
         }
-        let mut places = vec![0; self.nodes.len()];
-        let mut kept = Vec::new();
+        let mut positions = vec![0; self.nodes.len()];
+        let mut remaining = Vec::new();
         for (at, node) in std::mem::take(&mut self.nodes).into_iter().enumerate() {
             if is_alive[at] {
-                places[at] = kept.len();
-                kept.push(node);
+                positions[at] = remaining.len();
+                remaining.push(node);
             } else if let Node::Leaf(leaf) = node {
                 self.leaves -= 1;
                 self.bytes -= leaf.bytes;
             }
         }
-        for node in &mut kept {
-            if let Node::Ask(_, answers) = node {
-                answers.values_mut().for_each(|next| *next = places[*next]);
+        for node in &mut remaining {
+            if let Node::Branch(_, values) = node {
+                values.values_mut().for_each(|next| *next = positions[*next]);
             }
         }
-        if kept.is_empty() {
-            kept.push(Node::Open);
+        if remaining.is_empty() {
+            remaining.push(Node::Open);
         }
-        self.nodes = kept;
+        self.nodes = remaining;
     }
 
     pub(crate) fn clear(&mut self) {
@@ -162,24 +162,24 @@ impl<T> VariantTree<T> {
 mod tests {
     use super::*;
 
-    fn asked(answers: &[(&str, &str)]) -> Vec<(ClientInput, InputValue)> {
+    fn recorded(values: &[(&str, &str)]) -> Vec<(ClientInput, InputValue)> {
         let pair = |(label, value): &(&str, &str)| {
             (ClientInput::Label((*label).into()), InputValue::Text(Some((*value).into())))
         };
-        answers.iter().map(pair).collect()
+        values.iter().map(pair).collect()
     }
 
-    fn found(tree: &mut VariantTree<u32>, answers: &[(&str, &str)]) -> Option<u32> {
-        tree.find_asked(&asked(answers), 9).copied()
+    fn found(tree: &mut VariantTree<u32>, values: &[(&str, &str)]) -> Option<u32> {
+        tree.find_recorded(&recorded(values), 9).copied()
     }
 
     #[test]
     fn things_are_found_by_answers_and_go_one_by_one() {
         let mut tree = VariantTree::default();
-        tree.insert(&asked(&[("a", "1"), ("b", "1")]), 11, 100, 1);
-        tree.insert(&asked(&[("a", "1"), ("b", "2")]), 12, 100, 2);
-        tree.insert(&asked(&[("a", "2")]), 2, 100, 3);
-        tree.insert(&asked(&[("c", "2")]), 3, 100, 3);
+        tree.insert(&recorded(&[("a", "1"), ("b", "1")]), 11, 100, 1);
+        tree.insert(&recorded(&[("a", "1"), ("b", "2")]), 12, 100, 2);
+        tree.insert(&recorded(&[("a", "2")]), 2, 100, 3);
+        tree.insert(&recorded(&[("c", "2")]), 3, 100, 3);
         assert_eq!((tree.len(), found(&mut tree, &[("a", "1"), ("b", "2")])), (3, Some(12)));
         assert_eq!(found(&mut tree, &[("a", "1"), ("b", "3")]), None);
         tree.retain(|thing, used| *thing == 2 || used == 9);
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(found(&mut tree, &[("a", "1"), ("b", "2")]), Some(12));
         assert_eq!(found(&mut tree, &[("a", "2")]), Some(2));
         // A further input after a value replaces the variant stored there.
-        tree.insert(&asked(&[("a", "2"), ("c", "1")]), 21, 50, 4);
+        tree.insert(&recorded(&[("a", "2"), ("c", "1")]), 21, 50, 4);
         assert_eq!((found(&mut tree, &[("a", "2")]), found(&mut tree, &[("a", "2"), ("c", "1")])), (None, Some(21)));
         tree.retain(|_, _| false);
         assert_eq!((tree.len(), tree.bytes(), tree.nodes.len()), (0, 0, 1));

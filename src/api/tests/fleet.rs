@@ -48,9 +48,9 @@ fn send(stream: &Registered, resource: &Arc<Resource>, message: Option<&str>) {
     stream.update(CDS, |state| {
         state.is_subscribed = true;
         let (name, resource) = (resource.name.clone(), resource.clone());
-        state.given.insert(name.clone(), resource.clone());
+        state.sent.insert(name.clone(), resource.clone());
         match message {
-            None => drop(state.has.insert(name, resource)),
+            None => drop(state.acked.insert(name, resource)),
             Some(message) => state.refusals.push(Arc::new(ResourceRefusal {
                 message: message.into(),
                 at: Timestamp(2_000),

@@ -239,7 +239,7 @@ fn connect(bench: &Bench, number: u64) -> Registered {
         clusters: Vec::new(),
     };
     let resources = (0..MANY).map(|name| Arc::new(resource(name)));
-    stream.update(kind, |state| state.given = resources.map(|resource| (resource.name.clone(), resource)).collect());
+    stream.update(kind, |state| state.sent = resources.map(|resource| (resource.name.clone(), resource)).collect());
     stream
 }
 

@@ -10,7 +10,7 @@ use crate::model::limits::WEBHOOK_EVENTS_MAX;
 use crate::peer::MemberAlarm;
 use crate::raft::capacity;
 use crate::raft::node::Node;
-use crate::raft::threads::at_length;
+use crate::tasks::in_place;
 
 /// Pause between two collections of alarms.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -79,7 +79,7 @@ impl Node {
 pub(in crate::raft) async fn watch(node: Node) {
     let mut known = KnownAlarms::default();
     loop {
-        let found = at_length(|| node.alarms());
+        let found = in_place(|| node.alarms());
         for kind in AlarmKind::ALL {
             let is_raised = found.iter().any(|alarm| alarm.kind == kind);
             node.metrics().alarm.with_label_values(&[kind.name()]).set(i64::from(is_raised));

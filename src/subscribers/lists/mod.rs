@@ -12,7 +12,7 @@ use super::entry::{DeliveredVersion, Subscriber, Topic};
 use super::fleet::{ClientQuery, ClientQueryResult};
 use super::kept::kept;
 use super::streaming::{ReleaseStanding, rank, to_subscription};
-use super::streams::{Delivered, Standing, StreamEntry};
+use super::streams::{AckState, Delivered, StreamEntry};
 use super::{Applied, Client, Source, Subscribed, Subscribers, Subscription};
 use crate::catalog::Catalog;
 use crate::model::mesh::resource::{Resource, ResourceType};
@@ -85,7 +85,7 @@ impl Subscribers {
         let mut found = self.of_discovery(namespace, service, |given, _| Some(given) == revision);
         found.extend(self.of_endpoints(namespace, service, |delivered, names| {
             let has = |(name, resource): &(&Arc<str>, &Arc<Resource>)| {
-                matches!(delivered.standing(name, resource.version), Standing::Acknowledged)
+                matches!(delivered.ack_state(name, resource.version), AckState::Acknowledged)
             };
             names.iter().all(has)
         }));
@@ -114,7 +114,7 @@ impl Subscribers {
             *known.entry(Arc::as_ptr(resource)).or_insert_with(|| !has_endpoint(resource, without))
         };
         found.extend(self.of_endpoints(namespace, service, |delivered, names| {
-            names.iter().all(|(name, _)| delivered.has.get(*name).is_some_and(&mut lacks))
+            names.iter().all(|(name, _)| delivered.acked.get(*name).is_some_and(&mut lacks))
         }));
         found
     }
@@ -177,11 +177,11 @@ fn standing(
         is_current,
     };
     for (name, resource) in names {
-        match delivered.standing(name, resource.version) {
-            Standing::Acknowledged => {}
-            Standing::UnderWay if row.applied == Some(Applied::Yes) => row.applied = None,
-            Standing::UnderWay => {}
-            Standing::Refused(refusal) => {
+        match delivered.ack_state(name, resource.version) {
+            AckState::Acknowledged => {}
+            AckState::InFlight if row.applied == Some(Applied::Yes) => row.applied = None,
+            AckState::InFlight => {}
+            AckState::Refused(refusal) => {
                 row.applied = Some(Applied::Refused);
                 row.refused_at = Some(refusal.at);
                 row.message.clone_from(&refusal.message);
@@ -235,7 +235,7 @@ impl EndpointsName {
 
     /// Returns the resources in `given` that have this name.
     fn among<'a>(&self, delivered: &'a Delivered) -> Vec<(&'a Arc<str>, &'a Arc<Resource>)> {
-        let from = |start: &str| delivered.given.range(Arc::<str>::from(start)..);
+        let from = |start: &str| delivered.sent.range(Arc::<str>::from(start)..);
         let plain = from(&self.plain).take_while(|(name, _)| name.starts_with(&*self.plain));
         let federated = from(FEDERATED).take_while(|(name, _)| name.starts_with(FEDERATED));
         plain.chain(federated).filter(|(_, resource)| self.is(&resource.name)).collect()

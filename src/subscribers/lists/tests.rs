@@ -126,9 +126,9 @@ fn endpoints(name: &str, index: u64, hosts: &[&str]) -> Arc<Resource> {
 
 fn send(stream: &Registered, resource: &Arc<Resource>, is_had: bool) {
     stream.update(ResourceType::Endpoints, |state| {
-        state.given.insert(resource.name.clone(), resource.clone());
+        state.sent.insert(resource.name.clone(), resource.clone());
         if is_had {
-            state.has.insert(resource.name.clone(), resource.clone());
+            state.acked.insert(resource.name.clone(), resource.clone());
         }
     });
 }

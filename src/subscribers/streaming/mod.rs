@@ -3,12 +3,12 @@
 
 mod shares;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use super::kept::kept;
-use super::streams::{Delivered, ResourceRefusal, Standing, StreamClient, StreamEntry, Streams};
+use super::streams::{AckState, Delivered, ResourceRefusal, StreamClient, StreamEntry, Streams};
 use super::{Applied, Subscription};
 use crate::catalog::rules::Active;
 use crate::model::config_lookup::CLIENT_ADDRESS_LABEL;
@@ -26,7 +26,7 @@ const REMEMBERED_MAX: usize = 32;
 
 /// Returns the clients of xDS that have, or were sent, a resource made with a release of the rule; one row per client.
 pub(super) fn of_rule(streams: &Streams, active: &Active, rule_id: &str) -> Vec<Subscription> {
-    let mut parts = RuleParts { rule_id, remembered: Vec::new() };
+    let mut parts = RuleParts { rule_id, of_map: PerMap(VecDeque::new()) };
     let mut rows: BTreeMap<[String; 3], Subscription> = BTreeMap::new();
     for entry in streams.all() {
         let label = |key: &str| entry.client.labels.get(key).map(String::as_str);
@@ -77,7 +77,25 @@ struct RulePart {
 /// Cache of the parts of one rule per resource map.
 struct RuleParts<'a> {
     rule_id: &'a str,
-    remembered: Vec<(Resources, Rc<[RulePart]>)>,
+    of_map: PerMap<[RulePart]>,
+}
+
+/// Cache of values that are derived from resource maps. Most streams share a few maps.
+struct PerMap<T: ?Sized>(VecDeque<(Resources, Rc<T>)>); // bound: request
+
+impl<T: ?Sized> PerMap<T> {
+    /// Returns the value of a map, which is derived once. Beyond [`REMEMBERED_MAX`] the oldest value is dropped.
+    fn of(&mut self, resources: &Resources, derive: impl FnOnce() -> Rc<T>) -> Rc<T> {
+        if let Some((_, known)) = self.0.iter().find(|(known, _)| known.ptr_eq(resources)) {
+            return known.clone();
+        }
+        let derived = derive();
+        if self.0.len() >= REMEMBERED_MAX {
+            self.0.pop_front();
+        }
+        self.0.push_back((resources.clone(), derived.clone()));
+        derived
+    }
 }
 
 impl RuleParts<'_> {
@@ -85,20 +103,15 @@ impl RuleParts<'_> {
         if resources.is_empty() {
             return Rc::new([]);
         }
-        if let Some((_, parts)) = self.remembered.iter().find(|(known, _)| known.ptr_eq(resources)) {
-            return parts.clone();
-        }
-        let found = resources.iter().filter_map(|(name, resource)| {
-            let release = resource.releases.iter().find(|release| release.rule.id == self.rule_id)?;
-            let release = (release.version, release.modified.time);
-            Some(RulePart { name: name.clone(), resource: resource.version, release })
-        });
-        let parts: Rc<[RulePart]> = found.collect();
-        if self.remembered.len() >= REMEMBERED_MAX {
-            self.remembered.remove(0);
-        }
-        self.remembered.push((resources.clone(), parts.clone()));
-        parts
+        let rule_id = self.rule_id;
+        self.of_map.of(resources, || {
+            let parts = resources.iter().filter_map(|(name, resource)| {
+                let release = resource.releases.iter().find(|release| release.rule.id == rule_id)?;
+                let release = (release.version, release.modified.time);
+                Some(RulePart { name: name.clone(), resource: resource.version, release })
+            });
+            parts.collect()
+        })
     }
 }
 
@@ -138,30 +151,30 @@ fn judge(entry: &StreamEntry, due: Option<u64>, parts: &mut RuleParts<'_>) -> Op
 
 impl Sum {
     fn add(&mut self, delivered: &Delivered, parts: &mut RuleParts<'_>) {
-        let Delivered { given, has, .. } = delivered;
-        for part in &*parts.of(given) {
+        let Delivered { sent, acked, .. } = delivered;
+        for part in &*parts.of(sent) {
             self.given.push(part.release);
-            self.see(delivered.standing(&part.name, part.resource));
+            self.see(delivered.ack_state(&part.name, part.resource));
         }
-        if has.ptr_eq(given) {
+        if acked.ptr_eq(sent) {
             return;
         }
-        for part in &*parts.of(has) {
-            let replaced = given.get(&part.name);
-            let is_made = replaced.is_some_and(|given| given.releases.iter().any(|one| one.rule.id == parts.rule_id));
+        for part in &*parts.of(acked) {
+            let replaced = sent.get(&part.name);
+            let is_made = replaced.is_some_and(|sent| sent.releases.iter().any(|one| one.rule.id == parts.rule_id));
             if !is_made {
                 self.left_over.push(part.release);
-                let standing = replaced.map(|given| delivered.standing(&part.name, given.version));
-                self.see(standing.unwrap_or(Standing::UnderWay));
+                let standing = replaced.map(|sent| delivered.ack_state(&part.name, sent.version));
+                self.see(standing.unwrap_or(AckState::InFlight));
             }
         }
     }
 
-    fn see(&mut self, standing: Standing) {
+    fn see(&mut self, standing: AckState) {
         match standing {
-            Standing::Acknowledged => {}
-            Standing::UnderWay => self.is_waited_for = true,
-            Standing::Refused(refusal) => {
+            AckState::Acknowledged => {}
+            AckState::InFlight => self.is_waited_for = true,
+            AckState::Refused(refusal) => {
                 if self.refusal.as_ref().is_none_or(|known| known.at < refusal.at) {
                     self.refusal = Some(refusal);
                 }

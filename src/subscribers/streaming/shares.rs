@@ -1,13 +1,13 @@
 //! Shares of current clients of xDS, by kind of rule. A client counts for a kind if it was sent a resource made with a
 //! rule of that kind.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use super::super::Share;
-use super::super::streams::{Delivered, Standing, Streams};
-use super::REMEMBERED_MAX;
+use super::super::streams::{AckState, Delivered, Streams};
+use super::PerMap;
 use crate::catalog::Catalog;
 use crate::model::mesh::resource::{ResourceType, Resources};
 use crate::model::rule::Family;
@@ -19,7 +19,7 @@ type RuleVersion = (Family, String, u64);
 /// Adds the clients of xDS to `shares`.
 pub(in crate::subscribers) fn add(shares: &mut BTreeMap<&'static str, Share>, streams: &Streams, catalog: &Catalog) {
     let streams = streams.all();
-    let mut made_with = ReleaseIndex::default();
+    let mut releases_of = PerMap(VecDeque::new());
     // A gRPC client opens one stream per target. It is current if all of its streams are.
     let mut clients: HashMap<_, BTreeMap<&'static str, bool>> = HashMap::new();
     for entry in &streams {
@@ -27,7 +27,7 @@ pub(in crate::subscribers) fn add(shares: &mut BTreeMap<&'static str, Share>, st
         let label = |key: &str| client.labels.get(key).map(String::as_str);
         for delivered in ResourceType::ALL.map(|kind| entry.delivered(kind)) {
             let lacking = lacking(&delivered);
-            let given = made_with.of(&delivered.given);
+            let given = releases_of.of(&delivered.sent, || Rc::new(all_versions(&delivered.sent)));
             let is_due = |(family, id, version): &RuleVersion| {
                 let due = catalog.rules.of(*family).active().release_for(id, label);
                 due.is_some_and(|release| release.rule.enable && release.version == *version)
@@ -52,13 +52,13 @@ pub(in crate::subscribers) fn add(shares: &mut BTreeMap<&'static str, Share>, st
 
 /// Returns the releases with a resource that is unacknowledged, or that was removed and the client still has.
 fn lacking(delivered: &Delivered) -> BTreeSet<RuleVersion> {
-    let Delivered { given, has, .. } = delivered;
-    if has.ptr_eq(given) {
+    let Delivered { sent, acked, .. } = delivered;
+    if acked.ptr_eq(sent) {
         return BTreeSet::new();
     }
-    let is_open = |standing: Standing| !matches!(standing, Standing::Acknowledged);
-    let open = given.iter().filter(|(name, one)| is_open(delivered.standing(name, one.version)));
-    let left_over = has.iter().filter(|(name, _)| !given.contains_key(*name));
+    let is_open = |standing: AckState| !matches!(standing, AckState::Acknowledged);
+    let open = sent.iter().filter(|(name, one)| is_open(delivered.ack_state(name, one.version)));
+    let left_over = acked.iter().filter(|(name, _)| !sent.contains_key(*name));
     open.chain(left_over).flat_map(|(_, resource)| versions(&resource.releases)).collect()
 }
 
@@ -66,21 +66,7 @@ fn versions(releases: &[Arc<RuleRelease>]) -> impl Iterator<Item = RuleVersion> 
     releases.iter().map(|release| (release.rule.family(), release.rule.id.clone(), release.version))
 }
 
-/// Cache of the releases in each resource map. Most streams share a few maps.
-#[derive(Default)]
-struct ReleaseIndex(Vec<(Resources, Rc<BTreeSet<RuleVersion>>)>); // bound: request
-
-impl ReleaseIndex {
-    fn of(&mut self, resources: &Resources) -> Rc<BTreeSet<RuleVersion>> {
-        if let Some((_, found)) = self.0.iter().find(|(known, _)| known.ptr_eq(resources)) {
-            return found.clone();
-        }
-        let found: Rc<BTreeSet<_>> =
-            Rc::new(resources.values().flat_map(|resource| versions(&resource.releases)).collect());
-        if self.0.len() >= REMEMBERED_MAX {
-            self.0.remove(0);
-        }
-        self.0.push((resources.clone(), found.clone()));
-        found
-    }
+/// Returns the releases in a resource map.
+fn all_versions(resources: &Resources) -> BTreeSet<RuleVersion> {
+    resources.values().flat_map(|resource| versions(&resource.releases)).collect()
 }

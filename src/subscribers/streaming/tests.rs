@@ -97,13 +97,13 @@ impl Setting {
 
 /// Sends a resource.
 fn send(stream: &Registered, resource: &Arc<Resource>) {
-    stream.update(resource.kind, |state| drop(state.given.insert(resource.name.clone(), resource.clone())));
+    stream.update(resource.kind, |state| drop(state.sent.insert(resource.name.clone(), resource.clone())));
 }
 
 /// Sends a resource that is acknowledged.
 fn give(stream: &Registered, resource: &Arc<Resource>) {
     send(stream, resource);
-    stream.update(resource.kind, |state| drop(state.has.insert(resource.name.clone(), resource.clone())));
+    stream.update(resource.kind, |state| drop(state.acked.insert(resource.name.clone(), resource.clone())));
 }
 
 fn refuse(stream: &Registered, resource: &Arc<Resource>, message: &str, at: u64) {
@@ -244,7 +244,7 @@ fn clients_are_counted_by_kind_once_they_were_sent_something() {
     give(&second_target, &routes);
     refuse(&other, &routes, "no", 9);
     assert_eq!(shared(&setting), Some((2, 1)));
-    other.update(ROUTES, |state| drop(state.given.remove("a/s")));
+    other.update(ROUTES, |state| drop(state.sent.remove("a/s")));
     assert_eq!(shared(&setting), Some((2, 1)), "it was taken away, and the client has not said so");
     drop((one, second_target, other));
     assert_eq!(shared(&setting), None);

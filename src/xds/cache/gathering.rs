@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use super::ResourceCache;
-use super::units::Stand;
-use super::wildcard::{ENTRY_BYTES, PendingServices, WildcardKey, WildcardSet};
-use crate::xds::client::MapShare;
+use super::generation::Generation;
+use super::wildcard_set::{ENTRY_BYTES, PendingServices, WildcardSet};
+use crate::xds::client::{Client, MapShare};
 use crate::xds::client_inputs::{ClientContext, ClientInput, InputRecorder, InputValue};
+use crate::xds::keys::WildcardKey;
 use crate::xds::names::ServiceName;
 use crate::xds::resources::Unit;
 use crate::xds::variants::VariantTree;
@@ -21,12 +21,15 @@ const SPARE_MAPS: usize = 8;
 /// Number of services whose units stop reading inputs before the inputs of the maps are dropped.
 const STOPPED_MAX: usize = 64;
 
+/// Function that returns the unit of a service for the client of the inputs, and records the inputs that it depends on.
+type BuildUnit<'a> = dyn Fn(&ServiceName, &mut InputRecorder<'_>) -> Arc<Unit> + 'a;
+
 #[derive(Default)]
 pub(super) struct Gathering {
     /// Resources of a client without properties.
     plain: WildcardSet,
     /// Services whose units read client inputs, with their units for a client without properties.
-    asking: BTreeMap<ServiceName, Arc<Unit>>, // bound: xds-made
+    client_dependent: BTreeMap<ServiceName, Arc<Unit>>, // bound: xds-made
     maps: VariantTree<Map>,
     maps_swept: usize,
     /// Number of services that stopped reading inputs since the maps were created.
@@ -54,40 +57,40 @@ pub(super) struct Seen {
     pub(super) holder: Option<Arc<MapShare>>,
     pub(super) touches: u64,
     /// Inputs that the map depends on.
-    pub(super) asked: Vec<(ClientInput, InputValue)>,
+    pub(super) recorded: Vec<(ClientInput, InputValue)>,
 }
 
 impl Gathering {
     /// Applies pending changes.
     pub(super) fn refresh(
         &mut self,
-        cache: &ResourceCache,
-        stand: &Stand,
+        generation: &Generation,
         key: &WildcardKey,
         pending: PendingServices,
+        build: &BuildUnit<'_>,
     ) {
         self.touches = pending.touches;
         let mut names = pending.names;
         if pending.is_new {
-            names.extend(names_in(stand, key));
+            names.extend(names_in(generation, key));
         }
         if names.is_empty() {
             return;
         }
         self.round += 1;
-        let client = key.plain_client();
-        let context = ClientContext::new(stand.snapshot.clone(), &client);
+        let client = Client::unknown(key.dialect, key.namespaces.clone(), key.read_scope.clone());
+        let context = ClientContext::new(generation.snapshot.clone(), &client);
         for name in &names {
-            let mut questions = InputRecorder::of_scope(&context);
-            let unit = cache.unit(stand, &key.unit(name), &mut questions);
+            let mut inputs = InputRecorder::of_scope(&context);
+            let unit = build(name, &mut inputs);
             self.plain.put(name, &unit);
-            if !questions.asked().is_empty() {
-                self.asking.insert(name.clone(), unit);
-            } else if self.asking.remove(name).is_some() {
+            if !inputs.recorded().is_empty() {
+                self.client_dependent.insert(name.clone(), unit);
+            } else if self.client_dependent.remove(name).is_some() {
                 self.stopped += 1;
             }
         }
-        if self.asking.is_empty() || self.stopped > STOPPED_MAX {
+        if self.client_dependent.is_empty() || self.stopped > STOPPED_MAX {
             self.maps.clear();
             self.stopped = 0;
         }
@@ -100,39 +103,33 @@ impl Gathering {
         }
     }
 
-    /// Returns everything that is visible to the client of `questions`.
-    pub(super) fn seen(
-        &mut self,
-        cache: &ResourceCache,
-        stand: &Stand,
-        key: &WildcardKey,
-        mut questions: InputRecorder<'_>,
-    ) -> Seen {
+    /// Returns everything that is visible to the client of `inputs`.
+    pub(super) fn seen(&mut self, mut inputs: InputRecorder<'_>, build: &BuildUnit<'_>) -> Seen {
         let touches = self.touches;
-        if self.asking.is_empty() {
-            return Seen { gathered: self.plain.clone(), holder: None, touches, asked: Vec::new() };
+        if self.client_dependent.is_empty() {
+            return Seen { gathered: self.plain.clone(), holder: None, touches, recorded: Vec::new() };
         }
-        let questions = &mut questions;
-        let found = self.maps.find_noting(questions, self.round);
+        let inputs = &mut inputs;
+        let found = self.maps.find_recording(inputs, self.round);
         let known = found.map(|map| (map.gathered.clone(), map.round, map.holder.clone()));
-        let number_asked = questions.asked().len();
+        let number_recorded = inputs.recorded().len();
         let mut map = match known {
             Some((gathered, round, holder)) if self.remembers(round) => {
                 if round == self.round {
-                    let asked = questions.asked().to_vec();
-                    return Seen { gathered, holder: Some(holder), touches, asked };
+                    let recorded = inputs.recorded().to_vec();
+                    return Seen { gathered, holder: Some(holder), touches, recorded };
                 }
                 let mut map = Map { gathered, round: self.round, holder };
                 for name in self.rounds.iter().filter(|(one, _)| *one > round).flat_map(|(_, names)| names) {
-                    map.gathered.put(name, &cache.unit(stand, &key.unit(name), questions));
+                    map.gathered.put(name, &build(name, inputs));
                 }
                 map
             }
             known => {
                 let mut gathered = self.plain.clone();
-                let mut bytes = 2 * ENTRY_BYTES * self.asking.len();
-                for (name, plain) in &self.asking {
-                    let unit = cache.unit(stand, &key.unit(name), questions);
+                let mut bytes = 2 * ENTRY_BYTES * self.client_dependent.len();
+                for (name, plain) in &self.client_dependent {
+                    let unit = build(name, inputs);
                     if !Arc::ptr_eq(&unit, plain) {
                         gathered.put(name, &unit);
                         bytes += unit.bytes();
@@ -143,13 +140,13 @@ impl Gathering {
             }
         };
         let (gathered, holder) = (map.gathered.clone(), Some(map.holder.clone()));
-        let seen = Seen { gathered, holder, touches, asked: questions.asked().to_vec() };
-        if questions.asked().len() == number_asked
-            && let Some(known) = self.maps.find_asked(questions.asked(), self.round)
+        let seen = Seen { gathered, holder, touches, recorded: inputs.recorded().to_vec() };
+        if inputs.recorded().len() == number_recorded
+            && let Some(known) = self.maps.find_recorded(inputs.recorded(), self.round)
         {
             std::mem::swap(known, &mut map);
         } else {
-            self.keep(questions, map);
+            self.store(inputs, map);
         }
         seen
     }
@@ -159,13 +156,13 @@ impl Gathering {
         round == self.round || self.rounds.front().is_some_and(|(first, _)| *first <= round + 1)
     }
 
-    fn keep(&mut self, questions: &InputRecorder<'_>, map: Map) {
+    fn store(&mut self, inputs: &InputRecorder<'_>, map: Map) {
         if self.maps.len() >= (2 * self.maps_swept).max(SPARE_MAPS) {
             self.maps.retain(|map, _| Arc::strong_count(&map.holder) > 1);
             self.maps_swept = self.maps.len();
         }
-        let bytes = 2 * ENTRY_BYTES * self.asking.len();
-        self.maps.insert(questions.asked(), map, bytes, self.round);
+        let bytes = 2 * ENTRY_BYTES * self.client_dependent.len();
+        self.maps.insert(inputs.recorded(), map, bytes, self.round);
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -174,12 +171,12 @@ impl Gathering {
 }
 
 /// Returns the services of a scope, and the aliases if units of its kind have them.
-fn names_in(stand: &Stand, key: &WildcardKey) -> BTreeSet<ServiceName> {
+fn names_in(generation: &Generation, key: &WildcardKey) -> BTreeSet<ServiceName> {
     let mut names = BTreeSet::new();
     let mut add = |namespace: Option<&str>| {
-        names.extend(stand.snapshot.services_in(namespace));
+        names.extend(generation.snapshot.services_in(namespace));
         if key.has_aliases() {
-            names.extend(stand.snapshot.aliases_in(namespace));
+            names.extend(generation.snapshot.aliases_in(namespace));
         }
     };
     match &key.namespaces {

@@ -9,12 +9,13 @@ use tokio::time::Instant;
 
 use super::snapshot::CatalogSnapshot;
 use crate::xds::names::{ServiceName, SubsetHash};
-use crate::xds::resources::{Subset, sets_of};
+use crate::xds::resources::subsets_of;
+use crate::xds::subset::Subset;
 
 /// Time for which a retired subset remains.
-const LINGERING: Duration = Duration::from_secs(60);
+const RETENTION: Duration = Duration::from_secs(60);
 /// Maximum number of retired subsets per service.
-const LINGERING_MAX: usize = 1_000;
+const RETIRED_MAX: usize = 1_000;
 
 /// Retired subsets by service.
 #[derive(Clone, Default)]
@@ -24,14 +25,14 @@ pub(crate) struct RetiredSubsets {
 
 #[derive(Clone)]
 struct Retired {
-    set: Arc<Subset>,
+    subset: Arc<Subset>,
     until: Instant,
 }
 
 impl RetiredSubsets {
     /// Returns the retired subsets of a service.
     pub(crate) fn of(&self, service: &ServiceName) -> impl Iterator<Item = (&SubsetHash, &Arc<Subset>)> {
-        self.of_service.get(service).into_iter().flatten().map(|(digits, staying)| (digits, &staying.set))
+        self.of_service.get(service).into_iter().flatten().map(|(hash, retired)| (hash, &retired.subset))
     }
 
     /// Retires the subsets of a service that are named in `before` and not in `after`.
@@ -42,21 +43,21 @@ impl RetiredSubsets {
         after: &CatalogSnapshot,
         now: Instant,
     ) {
-        let old = sets_of(before, service);
-        let old = &old.by_digits;
+        let old = subsets_of(before, service);
+        let old = &old.by_hash;
         if old.is_empty() && !self.of_service.contains_key(service) {
             return;
         }
-        let new = sets_of(after, service);
-        let new = &new.by_digits;
-        let staying = self.of_service.entry(service.clone()).or_default();
-        staying.retain(|digits, _| !new.contains_key(digits));
-        for (digits, set) in old {
-            if !new.contains_key(digits) && staying.len() < LINGERING_MAX {
-                staying.insert(*digits, Retired { set: set.clone(), until: now + LINGERING });
+        let new = subsets_of(after, service);
+        let new = &new.by_hash;
+        let retired = self.of_service.entry(service.clone()).or_default();
+        retired.retain(|hash, _| !new.contains_key(hash));
+        for (hash, subset) in old {
+            if !new.contains_key(hash) && retired.len() < RETIRED_MAX {
+                retired.insert(*hash, Retired { subset: subset.clone(), until: now + RETENTION });
             }
         }
-        if staying.is_empty() {
+        if retired.is_empty() {
             self.of_service.remove(service);
         }
     }
@@ -64,19 +65,19 @@ impl RetiredSubsets {
     /// Removes expired subsets and returns their services.
     pub(super) fn end(&mut self, now: Instant) -> Vec<ServiceName> {
         let mut ended = Vec::new();
-        self.of_service.retain(|service, staying| {
-            let had = staying.len();
-            staying.retain(|_, staying| staying.until > now);
-            if staying.len() < had {
+        self.of_service.retain(|service, retired| {
+            let had = retired.len();
+            retired.retain(|_, retired| retired.until > now);
+            if retired.len() < had {
                 ended.push(service.clone());
             }
-            !staying.is_empty()
+            !retired.is_empty()
         });
         ended
     }
 
     /// Returns the time at which the next subset expires.
     pub(super) fn next_end(&self) -> Option<Instant> {
-        self.of_service.values().flat_map(BTreeMap::values).map(|staying| staying.until).min()
+        self.of_service.values().flat_map(BTreeMap::values).map(|retired| retired.until).min()
     }
 }

@@ -14,8 +14,9 @@ use crate::model::alias::ServiceAlias;
 use crate::model::rule::Family;
 use crate::model::rule::matchers::Matchers;
 use crate::model::rule::matching::ALL;
+use crate::model::rule::release::RuleRelease;
 use crate::xds::names::ServiceName;
-use crate::xds::resources::Sets;
+use crate::xds::subset::Subsets;
 
 /// Parts of the catalog that resources are built from, at one moment.
 #[derive(Default)]
@@ -27,7 +28,7 @@ pub(crate) struct CatalogSnapshot {
     /// Compiled expressions of conditions on callers, passed on from snapshot to snapshot.
     pub(crate) matchers: Arc<Matchers>,
     /// Subsets of the services, computed on first use.
-    sets: Mutex<HashMap<ServiceName, Arc<Sets>>>, // bound: state
+    subsets: Mutex<HashMap<ServiceName, Arc<Subsets>>>, // bound: state
 }
 
 impl CatalogSnapshot {
@@ -60,35 +61,41 @@ impl CatalogSnapshot {
         touched: &BTreeMap<ServiceName, ChangeMask>,
     ) -> BTreeSet<ServiceName> {
         self.matchers = before.matchers.clone();
-        let is_touched = |name: &ServiceName, facets| touched.get(name).is_some_and(|known| known.has_any(facets));
+        let is_touched = |name: &ServiceName, mask| touched.get(name).is_some_and(|known| known.has_any(mask));
         let by_rules = ChangeMask::rules(Family::Routing);
-        let patterns = touched.iter().filter(|(name, facets)| is_pattern(name) && facets.has_any(by_rules));
+        let patterns = touched.iter().filter(|(name, mask)| is_pattern(name) && mask.has_any(by_rules));
         let patterns: Vec<_> = patterns.map(|(name, _)| name).collect();
         let mut gone = BTreeSet::new();
-        let mut kept = before.sets.lock().clone();
-        kept.retain(|service, sets| {
+        let mut valid = before.subsets.lock().clone();
+        valid.retain(|service, subsets| {
             let holds = !is_touched(service, by_rules.with(ChangeMask::SERVICE))
                 && !patterns.iter().any(|pattern| pattern.covers(service))
-                && !sets.of_values.iter().any(|name| is_touched(name, ChangeMask::INSTANCES));
+                && !subsets.of_values.iter().any(|name| is_touched(name, ChangeMask::INSTANCES));
             if !holds {
                 gone.insert(service.clone());
             }
             holds
         });
-        *self.sets.get_mut() = kept;
+        *self.subsets.get_mut() = valid;
         gone
     }
 
     /// Returns the subsets of a service, computed once per snapshot.
-    pub(crate) fn sets(&self, service: &ServiceName, make: impl FnOnce() -> Sets) -> Arc<Sets> {
-        if let Some(known) = self.sets.lock().get(service) {
+    pub(crate) fn subsets(&self, service: &ServiceName, make: impl FnOnce() -> Subsets) -> Arc<Subsets> {
+        if let Some(known) = self.subsets.lock().get(service) {
             return known.clone();
         }
         let made = Arc::new(make());
         if !made.is_nothing() && self.has_service(service) {
-            self.sets.lock().insert(service.clone(), made.clone());
+            self.subsets.lock().insert(service.clone(), made.clone());
         }
         made
+    }
+
+    /// Returns all releases of rules about a service that are in force for any client.
+    pub(crate) fn all_releases(&self, family: Family, name: &ServiceName) -> Vec<&Arc<RuleRelease>> {
+        let rules = self.rules.of(family).active().rules_about(&name.namespace, &name.service);
+        rules.flat_map(|rule| rule.all()).filter(|release| is_about(release, name)).collect()
     }
 
     /// Reports whether the namespace contains a service or an alias.
@@ -113,6 +120,12 @@ impl CatalogSnapshot {
     pub(crate) fn aliases_in(&self, namespace: Option<&str>) -> impl Iterator<Item = ServiceName> {
         self.aliases.all_in(namespace).map(|alias| ServiceName::new(&alias.alias_namespace, &alias.alias))
     }
+}
+
+/// Reports whether a release is of an enabled rule about a service.
+pub(crate) fn is_about(release: &RuleRelease, name: &ServiceName) -> bool {
+    let covers = || release.rule.called_ends().iter().any(|end| end.covers(&name.namespace, &name.service));
+    release.rule.enable && covers()
 }
 
 /// Set of the aspects of a service that change independently.
@@ -144,7 +157,7 @@ impl ChangeMask {
     }
 
     fn each(self) -> impl Iterator<Item = ChangeMask> {
-        ChangeMask::ALL.into_iter().filter(move |facet| self.has_any(*facet))
+        ChangeMask::ALL.into_iter().filter(move |aspect| self.has_any(*aspect))
     }
 
     fn is_of_rules(self) -> bool {
@@ -165,45 +178,46 @@ const SUBJECTS_MAX: usize = 1_000_000;
 pub(crate) struct LastModified {
     /// Index of all subjects without an entry.
     base: u64,
-    of: imbl::HashMap<(ChangeMask, ServiceName), u64>, // bound: state
-    every: Arc<str>,
+    by_subject: imbl::HashMap<(ChangeMask, ServiceName), u64>, // bound: state
+    all: Arc<str>,
 }
 
 impl LastModified {
     pub(crate) fn since(base: u64) -> LastModified {
-        LastModified { base, of: imbl::HashMap::new(), every: ALL.into() }
+        LastModified { base, by_subject: imbl::HashMap::new(), all: ALL.into() }
     }
 
     /// Records a change of a subject.
-    pub(crate) fn note(&mut self, index: u64, facet: ChangeMask, name: ServiceName) {
-        if self.of.len() >= SUBJECTS_MAX {
-            *self = LastModified::since(self.of.values().copied().fold(self.base, u64::max));
+    pub(crate) fn record(&mut self, index: u64, aspect: ChangeMask, name: ServiceName) {
+        if self.by_subject.len() >= SUBJECTS_MAX {
+            *self = LastModified::since(self.by_subject.values().copied().fold(self.base, u64::max));
         }
-        let newest = self.of.entry((facet, name)).or_default();
-        *newest = index.max(*newest);
+        let last_modified = self.by_subject.entry((aspect, name)).or_default();
+        *last_modified = index.max(*last_modified);
     }
 
     /// Reports whether an aspect has changed since the base.
-    pub(crate) fn has(&self, facet: ChangeMask, name: &ServiceName) -> bool {
-        self.of.contains_key(&(facet, name.clone()))
+    pub(crate) fn has(&self, aspect: ChangeMask, name: &ServiceName) -> bool {
+        self.by_subject.contains_key(&(aspect, name.clone()))
     }
 
     /// Returns the index of the last change of any of these aspects.
-    pub(crate) fn of(&self, name: &ServiceName, facets: ChangeMask) -> u64 {
-        let one = |facet: ChangeMask, name: ServiceName| self.of.get(&(facet, name)).copied().unwrap_or_default();
-        let of_facet = |facet: ChangeMask| {
-            if !facet.is_of_rules() {
-                return one(facet, name.clone());
+    pub(crate) fn of(&self, name: &ServiceName, mask: ChangeMask) -> u64 {
+        let one =
+            |aspect: ChangeMask, name: ServiceName| self.by_subject.get(&(aspect, name)).copied().unwrap_or_default();
+        let of_facet = |aspect: ChangeMask| {
+            if !aspect.is_of_rules() {
+                return one(aspect, name.clone());
             }
             let ServiceName { namespace, service } = name;
             let end = |namespace: &Arc<str>, service: &Arc<str>| {
-                one(facet, ServiceName { namespace: namespace.clone(), service: service.clone() })
+                one(aspect, ServiceName { namespace: namespace.clone(), service: service.clone() })
             };
-            let every = &self.every;
-            let ends = [end(namespace, service), end(namespace, every), end(every, service), end(every, every)];
+            let all = &self.all;
+            let ends = [end(namespace, service), end(namespace, all), end(all, service), end(all, all)];
             ends.into_iter().max().unwrap_or_default()
         };
-        facets.each().map(of_facet).fold(self.base, u64::max)
+        mask.each().map(of_facet).fold(self.base, u64::max)
     }
 }
 
@@ -217,8 +231,8 @@ pub(crate) fn subjects(change: &Change) -> Vec<(ChangeMask, ServiceName)> {
         ],
         Change::Instances { namespace, service } => vec![(ChangeMask::INSTANCES, ServiceName::new(namespace, service))],
         Change::Rules { family, called, .. } => {
-            let facet = ChangeMask::rules(*family);
-            called.iter().map(|end| (facet, ServiceName::new(&end.namespace, &end.service))).collect()
+            let aspect = ChangeMask::rules(*family);
+            called.iter().map(|end| (aspect, ServiceName::new(&end.namespace, &end.service))).collect()
         }
         Change::Config(_) | Change::Namespaces | Change::Webhooks => Vec::new(),
     }

@@ -1,14 +1,17 @@
 //! Resource cache over a catalog in memory. Commands are applied immediately.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use prost::Message;
 use serde::de::{DeserializeOwned, DeserializeSeed};
 use serde_json::{Value, json};
 
 use super::ResourceCache;
 use crate::catalog::testing::Bench;
-use crate::catalog::{Applied, Command, Op};
+use crate::catalog::{Applied, Catalog, Change, Command, Op};
 use crate::model::grant::ReadScope;
 use crate::model::mesh::Dialect;
 use crate::model::mesh::library::Library;
@@ -16,16 +19,68 @@ use crate::model::mesh::resource::{Resource, ResourceType, Resources};
 use crate::model::release::{ReleaseOp, ReleaseType};
 use crate::model::rule::release::RuleRelease;
 use crate::model::rule::{Family, RuleDraft, RuleHead};
-use crate::raft::state::State;
-use crate::watch::Hub;
-use crate::xds::client::{Client, Place};
+use crate::xds::applied::{AppliedChanges, AppliedState};
+use crate::xds::client::Client;
+use crate::xds::locality::Locality;
 use crate::xds::{Source, View};
 
 /// Catalog with its resource cache.
 pub(crate) struct Stage {
     pub(crate) bench: Bench,
-    pub(crate) state: Arc<State>,
-    pub(crate) world: ResourceCache,
+    pub(crate) state: Arc<CatalogInMemory>,
+    pub(crate) cache: ResourceCache,
+}
+
+/// Catalog at a log index, with the changes that were not taken so far.
+pub(crate) struct CatalogInMemory(Mutex<(Catalog, AppliedChanges)>);
+
+impl CatalogInMemory {
+    fn new(catalog: Catalog, index: u64) -> Self {
+        CatalogInMemory(Mutex::new((catalog, AppliedChanges { changes: Some(Vec::new()), index })))
+    }
+
+    fn apply(&self, index: u64, catalog: Catalog, changes: &[Change]) {
+        let (present, applied) = &mut *self.0.lock();
+        (*present, applied.index) = (catalog, index);
+        applied.changes.iter_mut().for_each(|all| all.extend(changes.iter().map(|change| (index, change.clone()))));
+    }
+
+    /// Replaces the catalog by one with unknown differences.
+    pub(crate) fn replace(&self, catalog: Catalog, index: u64) {
+        *self.0.lock() = (catalog, AppliedChanges { changes: None, index });
+    }
+}
+
+impl AppliedState for CatalogInMemory {
+    fn is_ready(&self) -> bool {
+        true
+    }
+
+    fn follow(&self) {}
+
+    /// Never ends, because the tests apply each change themselves.
+    fn changed(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::pending())
+    }
+
+    fn take(&self, read: &mut dyn FnMut(&Catalog)) -> AppliedChanges {
+        let (catalog, applied) = &mut *self.0.lock();
+        read(catalog);
+        let none = AppliedChanges { changes: Some(Vec::new()), index: applied.index };
+        std::mem::replace(applied, none)
+    }
+
+    fn index(&self) -> u64 {
+        self.0.lock().1.index
+    }
+
+    fn wait_for(&self, index: u64, _: Duration) -> BoxFuture<'_, bool> {
+        Box::pin(async move { self.index() >= index })
+    }
+
+    fn await_read_barrier(&self, _: Duration) -> BoxFuture<'_, bool> {
+        Box::pin(async { true })
+    }
 }
 
 pub(crate) fn drafts<T: DeserializeOwned>(items: Value) -> Vec<T> {
@@ -39,17 +94,16 @@ impl Stage {
 
     /// Creates a cache over this catalog.
     pub(crate) fn over(bench: Bench) -> Stage {
-        let state = Arc::new(State::new(bench.catalog.view(), bench.index, Hub::new(10)));
-        let world =
-            ResourceCache::new(state.clone(), Some("thuban.example".to_owned()), || true, || Box::pin(async { true }));
-        Stage { bench, state, world }
+        let state = Arc::new(CatalogInMemory::new(bench.catalog.view(), bench.index));
+        let cache = ResourceCache::new(state.clone(), Some("thuban.example".to_owned()));
+        Stage { bench, state, cache }
     }
 
     /// Applies a command, which may be refused.
     pub(crate) fn try_apply(&mut self, command: Command) -> Applied {
         let applied = self.bench.apply(command);
-        self.state.apply(self.bench.index, self.bench.catalog.view(), applied.changes.clone());
-        self.world.take_changes();
+        self.state.apply(self.bench.index, self.bench.catalog.view(), &applied.changes);
+        self.cache.apply_changes();
         applied
     }
 
@@ -113,16 +167,16 @@ impl Stage {
         let is_gray = op == ReleaseOp::StopGray;
         let fits =
             |release: &&Arc<RuleRelease>| release.active && (release.release_type == ReleaseType::Gray) == is_gray;
-        let newest = book.releases_of(&rule.id).filter(fits).max_by_key(|release| release.version);
-        let Some(release) = newest else { return };
+        let last_modified = book.releases_of(&rule.id).filter(fits).max_by_key(|release| release.version);
+        let Some(release) = last_modified else { return };
         let draft = json!({"rule_name": name, "release_name": release.name});
         self.try_apply(Command::RuleReleases(Family::Routing, op, drafts(json!([draft]))));
     }
 
     /// Removes the retired subsets.
-    pub(crate) fn forget_lingering(&self) {
+    pub(crate) fn forget_retired(&self) {
         let later = tokio::time::Instant::now() + std::time::Duration::from_secs(3_600);
-        self.world.take_changes_at(later);
+        self.cache.apply_changes_at(later);
     }
 
     /// Publishes the saved rule for all clients, or as a gray release for those with this label `zone`.
@@ -148,12 +202,12 @@ impl Stage {
     pub(crate) fn newest_release(&self, name: &str) -> String {
         let book = self.bench.catalog.rules.of(Family::Routing);
         let rule = book.named("shop", name).expect("there");
-        let newest = book.releases_of(&rule.id).max_by_key(|release| release.version);
-        newest.expect("released").name.clone()
+        let last_modified = book.releases_of(&rule.id).max_by_key(|release| release.version);
+        last_modified.expect("released").name.clone()
     }
 
     pub(crate) fn get(&self, client: &Client, kind: ResourceType, name: &str) -> Option<Arc<Resource>> {
-        self.world.view(client).get(kind, name)
+        self.cache.view(client).get(kind, name)
     }
 
     /// Returns an existing resource, decoded.
@@ -164,7 +218,7 @@ impl Stage {
     }
 
     pub(crate) fn all(&self, client: &Client, kind: ResourceType) -> Resources {
-        self.world.view(client).all(kind)
+        self.cache.view(client).all(kind)
     }
 }
 
@@ -187,7 +241,7 @@ pub(crate) fn client(dialect: Dialect, labels: &[(&str, &str)]) -> Client {
         address: Some([192, 0, 2, 1].into()),
         labels: Arc::new(labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()),
         caller: None,
-        place: Place::default(),
+        locality: Locality::default(),
         namespaces: None,
         read_scope: ReadScope::Everything,
         holds: Default::default(),

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use super::snapshot::{ChangeMask, is_pattern, subjects};
 use crate::catalog::Change;
+use crate::xds::keys::UnitKind;
 use crate::xds::names::ServiceName;
-use crate::xds::resources::{Dependencies, UnitKind};
+use crate::xds::resources::Dependencies;
 
 /// Subjects of a batch of changes, and the names whose resources may differ since.
 #[derive(Clone, Debug, Default)]
@@ -24,9 +25,9 @@ impl Touched {
     /// Collects the subjects of changes, except for the sets of services.
     pub(super) fn of(changes: &[(u64, Change)]) -> Touched {
         let mut touched = Touched::default();
-        for (facet, name) in changes.iter().flat_map(|(_, change)| subjects(change)) {
-            if facet != ChangeMask::MEMBERS {
-                touched.add(name, facet);
+        for (aspect, name) in changes.iter().flat_map(|(_, change)| subjects(change)) {
+            if aspect != ChangeMask::MEMBERS {
+                touched.add(name, aspect);
             }
         }
         touched
@@ -42,9 +43,9 @@ impl Touched {
         Touched { names: [name.clone()].into(), ..Touched::default() }
     }
 
-    pub(super) fn add(&mut self, name: ServiceName, facets: ChangeMask) {
+    pub(super) fn add(&mut self, name: ServiceName, mask: ChangeMask) {
         let known = self.subjects.entry(name).or_default();
-        *known = known.with(facets);
+        *known = known.with(mask);
     }
 
     pub(super) fn is_nothing(&self) -> bool {
@@ -60,9 +61,9 @@ impl Touched {
 
     /// Reports whether one of these dependencies has changed.
     pub(super) fn is_read_by(&self, reads: &Dependencies) -> bool {
-        let is_read = |(name, facets): (&ServiceName, &ChangeMask)| match is_pattern(name) {
-            true => reads.iter().any(|(read, of)| of.has_any(*facets) && name.covers(read)),
-            false => reads.get(name).is_some_and(|of| of.has_any(*facets)),
+        let is_read = |(name, mask): (&ServiceName, &ChangeMask)| match is_pattern(name) {
+            true => reads.iter().any(|(read, of)| of.has_any(*mask) && name.covers(read)),
+            false => reads.get(name).is_some_and(|of| of.has_any(*mask)),
         };
         self.is_everything || self.subjects.iter().any(is_read)
     }

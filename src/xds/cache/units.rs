@@ -3,48 +3,25 @@
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use super::retired::RetiredSubsets;
-use super::snapshot::{CatalogSnapshot, ChangeMask, LastModified, is_pattern};
+use super::generation::Generation;
+use super::snapshot::{ChangeMask, is_pattern};
 use super::touched::{Stale, Touched};
 use super::wildcard::{WildcardCache, WildcardEntry};
 use crate::model::limits;
 use crate::xds::client_inputs::{ClientContext, ClientInput, InputRecorder, InputValue};
+use crate::xds::keys::{UnitKey, UnitKind};
 use crate::xds::names::ServiceName;
-use crate::xds::resources::{Dependencies, Unit, UnitKey, UnitKind};
+use crate::xds::resources::{Dependencies, Unit};
 use crate::xds::variants::VariantTree;
 
 /// Number of changes remembered to validate units that were built from an earlier state.
 const RECENT_MAX: usize = 64;
 
-/// State of the node at one moment, and data derived from it. Immutable; a change replaces it.
-#[derive(Clone)]
-pub(crate) struct Stand {
-    pub(crate) snapshot: Arc<CatalogSnapshot>,
-    pub(crate) newest: Arc<LastModified>,
-    pub(crate) retired: Arc<RetiredSubsets>,
-    pub(crate) applied_index: u64,
-    /// Number of the state.
-    pub(crate) number: u64,
-}
-
-impl Stand {
-    /// Returns the first state, without known changes.
-    pub(super) fn first(snapshot: CatalogSnapshot, index: u64) -> Stand {
-        Stand {
-            snapshot: Arc::new(snapshot),
-            newest: Arc::new(LastModified::since(index)),
-            retired: Arc::default(),
-            applied_index: index,
-            number: 0,
-        }
-    }
-}
-
 /// All cached items. Nothing is built under its lock; a caller that misses an item builds it without the lock.
 pub(crate) struct UnitCache {
-    pub(super) stand: Stand,
-    pub(super) wilds: WildcardCache,
-    cells: HashMap<UnitKey, CacheEntry>, // bound: xds-made
+    pub(super) generation: Generation,
+    pub(super) wildcards: WildcardCache,
+    entries: HashMap<UnitKey, CacheEntry>, // bound: xds-made
     /// Units that depend on each service.
     readers: HashMap<ServiceName, HashSet<UnitKey>>, // bound: xds-made
     /// Recent changes with the number of the state that resulted.
@@ -68,7 +45,7 @@ struct CacheEntry {
 }
 
 /// Result of storing a unit.
-pub(super) struct Kept {
+pub(super) struct Stored {
     pub(super) unit: Arc<Unit>,
     /// Set if a dependency has changed since the unit was built.
     pub(super) is_outdated: bool,
@@ -76,11 +53,11 @@ pub(super) struct Kept {
 }
 
 impl UnitCache {
-    pub(super) fn new(stand: Stand) -> UnitCache {
+    pub(super) fn new(generation: Generation) -> UnitCache {
         UnitCache {
-            stand,
-            wilds: WildcardCache::default(),
-            cells: HashMap::new(),
+            generation,
+            wildcards: WildcardCache::default(),
+            entries: HashMap::new(),
             readers: HashMap::new(),
             recent: VecDeque::new(),
             bytes: 0,
@@ -95,73 +72,73 @@ impl UnitCache {
     /// Returns the unit for a client if it is cached.
     pub(super) fn find(&mut self, key: &UnitKey, context: &ClientContext<'_>) -> Option<Arc<Unit>> {
         self.uses += 1;
-        self.cells.get_mut(key)?.units.find(context, self.uses).cloned()
+        self.entries.get_mut(key)?.units.find(context, self.uses).cloned()
     }
 
     /// Does the same and records the inputs that the unit depends on.
-    pub(super) fn find_noting(&mut self, key: &UnitKey, questions: &mut InputRecorder<'_>) -> Option<Arc<Unit>> {
+    pub(super) fn find_recording(&mut self, key: &UnitKey, inputs: &mut InputRecorder<'_>) -> Option<Arc<Unit>> {
         self.uses += 1;
-        self.cells.get_mut(key)?.units.find_noting(questions, self.uses).cloned()
+        self.entries.get_mut(key)?.units.find_recording(inputs, self.uses).cloned()
     }
 
     /// Returns the subjects that the units of a key were built from.
     pub(super) fn reads(&self, key: &UnitKey) -> Dependencies {
-        self.cells.get(key).map(|cell| cell.reads.clone()).unwrap_or_default()
+        self.entries.get(key).map(|entry| entry.reads.clone()).unwrap_or_default()
     }
 
     /// Stores a unit that was built from the state with this number, unless a dependency has changed since.
-    pub(super) fn keep(
+    pub(super) fn store(
         &mut self,
         number: u64,
         key: &UnitKey,
-        (asked, reads): (&[(ClientInput, InputValue)], &Dependencies),
+        (recorded, reads): (&[(ClientInput, InputValue)], &Dependencies),
         unit: Arc<Unit>,
-    ) -> Kept {
+    ) -> Stored {
         #[cfg(test)]
         {
             self.made += usize::from(key.kind != UnitKind::OwnEndpoints);
         }
-        let mut kept = Kept { unit, is_outdated: !self.is_current(number, reads), garbage: Vec::new() };
-        if kept.is_outdated {
+        let mut stored = Stored { unit, is_outdated: !self.is_current(number, reads), garbage: Vec::new() };
+        if stored.is_outdated {
             let mut stale = Stale::default();
             stale.add(&key.kind, &key.name);
-            self.wilds.touch(&stale);
-            return kept;
+            self.wildcards.touch(&stale);
+            return stored;
         }
-        if !self.is_kept(key) {
-            return kept;
+        if !self.is_cacheable(key) {
+            return stored;
         }
         self.uses += 1;
         for name in reads.keys() {
             self.readers.entry(name.clone()).or_default().insert(key.clone());
         }
-        let cell = self.cells.entry(key.clone()).or_default();
-        for (name, facets) in reads {
-            let known = cell.reads.entry(name.clone()).or_default();
-            *known = known.with(*facets);
+        let entry = self.entries.entry(key.clone()).or_default();
+        for (name, mask) in reads {
+            let known = entry.reads.entry(name.clone()).or_default();
+            *known = known.with(*mask);
         }
-        if let Some(quicker) = cell.units.find_asked(asked, self.uses) {
+        if let Some(quicker) = entry.units.find_recorded(recorded, self.uses) {
             // Another stream stored the unit first; that one is shared.
-            kept.unit = quicker.clone();
-            return kept;
+            stored.unit = quicker.clone();
+            return stored;
         }
-        let had = cell.units.bytes();
-        cell.units.insert(asked, kept.unit.clone(), kept.unit.bytes(), self.uses);
-        self.bytes = self.bytes + cell.units.bytes() - had;
-        kept.garbage = self.make_room();
-        kept
+        let had = entry.units.bytes();
+        entry.units.insert(recorded, stored.unit.clone(), stored.unit.bytes(), self.uses);
+        self.bytes = self.bytes + entry.units.bytes() - had;
+        stored.garbage = self.make_room();
+        stored
     }
 
     /// Reports whether a unit may be cached. Names invented by clients are not, so each request builds them again.
-    fn is_kept(&self, key: &UnitKey) -> bool {
+    fn is_cacheable(&self, key: &UnitKey) -> bool {
         let is_inbound = matches!(key.kind, UnitKind::Inbound | UnitKind::InboundCluster(_));
-        let snapshot = &self.stand.snapshot;
+        let snapshot = &self.generation.snapshot;
         is_inbound || snapshot.has_service(&key.name) || snapshot.alias(&key.name).is_some()
     }
 
     /// Reports whether none of these dependencies has changed since the state with this number.
     fn is_current(&self, number: u64, reads: &Dependencies) -> bool {
-        if number == self.stand.number {
+        if number == self.generation.number {
             return true;
         }
         let is_remembered = self.recent.front().is_some_and(|(first, _)| *first <= number + 1);
@@ -172,10 +149,10 @@ impl UnitCache {
     /// Evicts unused items if the cache is too large. Returns large items, so that the caller drops them without the
     /// lock.
     pub(super) fn make_room(&mut self) -> Vec<WildcardEntry> {
-        if self.bytes + self.wilds.bytes() <= self.sweep_at {
+        if self.bytes + self.wildcards.bytes() <= self.sweep_at {
             return Vec::new();
         }
-        let garbage = self.wilds.sweep(limits::XDS_KEPT_BYTES_MAX / 2);
+        let garbage = self.wildcards.sweep(limits::XDS_KEPT_BYTES_MAX / 2);
         // Units that were not used since the last sweep are evicted first.
         for since in [self.swept, u64::MAX] {
             if self.bytes > limits::XDS_KEPT_BYTES_MAX / 2 {
@@ -183,23 +160,23 @@ impl UnitCache {
             }
         }
         self.swept = self.uses;
-        self.sweep_at = limits::XDS_KEPT_BYTES_MAX.max(2 * (self.bytes + self.wilds.bytes()));
+        self.sweep_at = limits::XDS_KEPT_BYTES_MAX.max(2 * (self.bytes + self.wildcards.bytes()));
         garbage
     }
 
     fn sweep(&mut self, since: u64) {
         let mut gone = Vec::new();
         let mut bytes = 0;
-        for (key, cell) in &mut self.cells {
-            cell.units.retain(|unit, used| used > since || unit.is_held());
-            bytes += cell.units.bytes();
+        for (key, entry) in &mut self.entries {
+            entry.units.retain(|unit, used| used > since || unit.is_held());
+            bytes += entry.units.bytes();
             // Entries of existing services remain, because their dependencies are needed to notify streams.
-            if cell.units.len() == 0 && !self.stand.snapshot.has_service(&key.name) {
+            if entry.units.len() == 0 && !self.generation.snapshot.has_service(&key.name) {
                 gone.push(key.clone());
             }
         }
         self.bytes = bytes;
-        gone.iter().for_each(|key| self.drop_cell(key));
+        gone.iter().for_each(|key| self.drop_entry(key));
     }
 
     /// Returns the services whose clusters depend on a service.
@@ -209,34 +186,34 @@ impl UnitCache {
     }
 
     /// Advances to another state and drops the units with changed dependencies.
-    pub(super) fn advance(&mut self, stand: Stand, mut touched: Touched) -> Arc<Touched> {
-        self.stand = stand;
+    pub(super) fn advance(&mut self, generation: Generation, mut touched: Touched) -> Arc<Touched> {
+        self.generation = generation;
         let mut stale = Stale::default();
-        for (name, facets) in &touched.subjects {
-            if facets.has_any(ChangeMask::SERVICE) {
+        for (name, mask) in &touched.subjects {
+            if mask.has_any(ChangeMask::SERVICE) {
                 stale.add_service(name);
             }
         }
         for key in self.stale(&touched.subjects) {
             stale.add(&key.kind, &key.name);
             touched.names.insert(key.name.clone());
-            self.drop_cell(&key);
+            self.drop_entry(&key);
         }
-        self.wilds.touch(&stale);
+        self.wildcards.touch(&stale);
         let touched = Arc::new(touched.ready());
         if self.recent.len() >= RECENT_MAX {
             self.recent.pop_front();
         }
-        self.recent.push_back((self.stand.number, touched.clone()));
+        self.recent.push_back((self.generation.number, touched.clone()));
         touched
     }
 
     fn stale(&self, touched: &BTreeMap<ServiceName, ChangeMask>) -> HashSet<UnitKey> {
         let mut stale = HashSet::new();
-        for (name, facets) in touched {
+        for (name, mask) in touched {
             let is_stale = |key: &&UnitKey, of: &ServiceName| {
-                let reads = self.cells.get(*key).and_then(|cell| cell.reads.get(of));
-                reads.is_some_and(|reads| reads.has_any(*facets))
+                let reads = self.entries.get(*key).and_then(|entry| entry.reads.get(of));
+                reads.is_some_and(|reads| reads.has_any(*mask))
             };
             if is_pattern(name) {
                 let covered = self.readers.iter().filter(|(service, _)| name.covers(service));
@@ -248,10 +225,10 @@ impl UnitCache {
         stale
     }
 
-    fn drop_cell(&mut self, key: &UnitKey) {
-        let Some(cell) = self.cells.remove(key) else { return };
-        self.bytes -= cell.units.bytes();
-        for name in cell.reads.keys() {
+    fn drop_entry(&mut self, key: &UnitKey) {
+        let Some(entry) = self.entries.remove(key) else { return };
+        self.bytes -= entry.units.bytes();
+        for name in entry.reads.keys() {
             if let Some(keys) = self.readers.get_mut(name) {
                 keys.remove(key);
                 if keys.is_empty() {
@@ -263,7 +240,7 @@ impl UnitCache {
 
     /// Returns the bytes of the cache.
     #[cfg(test)]
-    pub(super) fn kept_bytes(&self) -> usize {
-        self.bytes + self.wilds.bytes()
+    pub(super) fn retained_bytes(&self) -> usize {
+        self.bytes + self.wildcards.bytes()
     }
 }

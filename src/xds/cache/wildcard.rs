@@ -7,56 +7,22 @@
 //! A scope consists of those of the client's namespaces that exist, so invented names occupy no memory.
 
 use std::collections::{BTreeSet, HashMap};
-use std::hash::{Hash, Hasher};
-use std::ops::Bound;
 use std::sync::Arc;
 
-use imbl::OrdMap;
 use parking_lot::Mutex;
 
 use super::gathering::Gathering;
 use super::touched::Stale;
-use crate::model::grant::ReadScope;
-use crate::model::mesh::Dialect;
-use crate::model::mesh::resource::{Resource, Resources};
-use crate::xds::client::Client;
+use super::wildcard_set::PendingServices;
+use crate::model::mesh::resource::Resource;
 use crate::xds::client_inputs::{ClientContext, ClientInput, InputValue};
+use crate::xds::keys::WildcardKey;
 use crate::xds::names::ServiceName;
-use crate::xds::resources::{Unit, UnitKey, UnitKind};
 use crate::xds::variants::VariantTree;
 
 /// Bytes of a scope, and of routes, in addition to their content.
 const SCOPE_BYTES: usize = 1024;
 const ROUTES_BYTES: usize = 512;
-/// Bytes of a map entry.
-pub(super) const ENTRY_BYTES: usize = 96;
-
-/// A scope, and the kind of its resources.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct WildcardKey {
-    pub(crate) kind: UnitKind,
-    pub(crate) dialect: Dialect,
-    /// None for all namespaces.
-    pub(crate) namespaces: Option<Arc<[String]>>,
-    pub(crate) read_scope: ReadScope,
-}
-
-impl Eq for WildcardKey {}
-
-/// Hashes without the read scope, in which few keys differ.
-impl Hash for WildcardKey {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        (&self.kind, self.dialect, &self.namespaces).hash(state);
-    }
-}
-
-/// All resources of the units of one kind.
-#[derive(Clone, Default)]
-pub(crate) struct WildcardSet {
-    pub(crate) resources: Resources,
-    /// Units with a virtual host.
-    pub(crate) hosts: OrdMap<ServiceName, Arc<Unit>>, // bound: xds-made
-}
 
 /// Variant of the routes for proxies in a scope.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -70,7 +36,7 @@ pub(super) struct RoutesKind {
 /// Cached scopes.
 #[derive(Default)]
 pub(super) struct WildcardCache {
-    kept: HashMap<WildcardKey, WildcardEntry>, // bound: xds-made
+    entries: HashMap<WildcardKey, WildcardEntry>, // bound: xds-made
     uses: u64,
     bytes: usize,
 }
@@ -95,62 +61,6 @@ pub(super) struct WildcardEntry {
     routes_bytes: usize,
 }
 
-/// Services to evaluate, removed from a scope.
-pub(super) struct PendingServices {
-    pub(super) names: BTreeSet<ServiceName>, // bound: xds-made
-    pub(super) is_new: bool,
-    pub(super) touches: u64,
-}
-
-impl WildcardKey {
-    pub(super) fn unit(&self, name: &ServiceName) -> UnitKey {
-        UnitKey { kind: self.kind.clone(), dialect: self.dialect, name: name.clone(), authority: None }
-    }
-
-    /// Reports whether aliases have units of this kind.
-    pub(super) fn has_aliases(&self) -> bool {
-        matches!(self.kind, UnitKind::Host | UnitKind::Listener)
-    }
-
-    /// Returns a client without properties.
-    pub(super) fn plain_client(&self) -> Client {
-        Client::unknown(self.dialect, self.namespaces.clone(), self.read_scope.clone())
-    }
-}
-
-impl WildcardSet {
-    /// Replaces the unit of this name.
-    pub(super) fn put(&mut self, name: &ServiceName, unit: &Arc<Unit>) {
-        self.remove_resources(&name.to_string());
-        for resource in &unit.resources {
-            self.resources.insert(resource.name.clone(), resource.clone());
-        }
-        match &unit.host {
-            Some(_) => drop(self.hosts.insert(name.clone(), unit.clone())),
-            None => drop(self.hosts.remove(name)),
-        }
-    }
-
-    /// Removes the resources of this name, of its subsets, and of its localities.
-    fn remove_resources(&mut self, name: &str) {
-        self.resources.remove(name);
-        for mark in ['@', '|'] {
-            let start = format!("{name}{mark}");
-            let behind = self.resources.range::<_, str>((Bound::Included(&*start), Bound::Unbounded));
-            let names: Vec<_> =
-                behind.map(|(name, _)| name).take_while(|name| name.starts_with(&start)).cloned().collect();
-            for name in names {
-                self.resources.remove(&name);
-            }
-        }
-    }
-
-    /// Returns the bytes of the map without the shared content.
-    pub(super) fn bytes(&self) -> usize {
-        ENTRY_BYTES * (self.resources.len() + self.hosts.len())
-    }
-}
-
 impl WildcardCache {
     pub(super) fn bytes(&self) -> usize {
         self.bytes
@@ -160,39 +70,39 @@ impl WildcardCache {
     pub(super) fn open(&mut self, key: &WildcardKey) -> (Arc<Mutex<Gathering>>, Arc<()>) {
         self.uses += 1;
         let uses = self.uses;
-        let is_there = self.kept.contains_key(key);
-        let wild = self.kept.entry(key.clone()).or_insert_with(WildcardEntry::new);
-        (wild.used, wild.was_used) = (uses, true);
+        let is_there = self.entries.contains_key(key);
+        let entry = self.entries.entry(key.clone()).or_insert_with(WildcardEntry::new);
+        (entry.used, entry.was_used) = (uses, true);
         if !is_there {
             self.bytes += SCOPE_BYTES;
         }
-        (wild.gathering.clone(), wild.holder.clone())
+        (entry.gathering.clone(), entry.holder.clone())
     }
 
     /// Takes the pending services of a scope. Returns `None` if the scope was replaced.
     pub(super) fn take(&mut self, key: &WildcardKey, gathering: &Arc<Mutex<Gathering>>) -> Option<PendingServices> {
-        let wild = self.kept.get_mut(key).filter(|wild| Arc::ptr_eq(&wild.gathering, gathering))?;
-        let names = std::mem::take(&mut wild.pending);
-        Some(PendingServices { names, is_new: std::mem::take(&mut wild.is_new), touches: wild.touches })
+        let entry = self.entries.get_mut(key).filter(|entry| Arc::ptr_eq(&entry.gathering, gathering))?;
+        let names = std::mem::take(&mut entry.pending);
+        Some(PendingServices { names, is_new: std::mem::take(&mut entry.is_new), touches: entry.touches })
     }
 
     /// Records the size of a scope's map.
     pub(super) fn weigh(&mut self, key: &WildcardKey, bytes: usize) {
-        if let Some(wild) = self.kept.get_mut(key) {
-            self.bytes = self.bytes + bytes - wild.map_bytes;
-            wild.map_bytes = bytes;
+        if let Some(entry) = self.entries.get_mut(key) {
+            self.bytes = self.bytes + bytes - entry.map_bytes;
+            entry.map_bytes = bytes;
         }
     }
 
     /// Marks names as pending and drops the routes that depend on them.
     pub(super) fn touch(&mut self, stale: &Stale) {
-        for (key, wild) in &mut self.kept {
+        for (key, entry) in &mut self.entries {
             let names = stale.within(&key.kind, key.namespaces.as_deref());
             if !names.is_empty() {
-                wild.touches += 1;
-                wild.routes.clear();
-                self.bytes -= std::mem::take(&mut wild.routes_bytes);
-                wild.pending.extend(names.into_iter().cloned());
+                entry.touches += 1;
+                entry.routes.clear();
+                self.bytes -= std::mem::take(&mut entry.routes_bytes);
+                entry.pending.extend(names.into_iter().cloned());
             }
         }
     }
@@ -205,30 +115,32 @@ impl WildcardCache {
         context: &ClientContext<'_>,
     ) -> Option<(Arc<Resource>, Arc<()>)> {
         self.uses += 1;
-        let wild = self.kept.get_mut(key)?;
-        let found = wild.routes.get_mut(kind)?.find(context, self.uses)?.clone();
-        (wild.used, wild.was_used) = (self.uses, true);
-        Some((found, wild.holder.clone()))
+        let entry = self.entries.get_mut(key)?;
+        let found = entry.routes.get_mut(kind)?.find(context, self.uses)?.clone();
+        (entry.used, entry.was_used) = (self.uses, true);
+        Some((found, entry.holder.clone()))
     }
 
     /// Stores routes that were built when the scope had `touches` changes, unless it has changed since.
-    pub(super) fn keep_routes(
+    pub(super) fn store_routes(
         &mut self,
         key: &WildcardKey,
         kind: RoutesKind,
-        (asked, touches): (&[(ClientInput, InputValue)], u64),
+        (recorded, touches): (&[(ClientInput, InputValue)], u64),
         routes: &Arc<Resource>,
     ) -> Arc<Resource> {
-        let Some(wild) = self.kept.get_mut(key).filter(|wild| wild.touches == touches) else { return routes.clone() };
+        let Some(entry) = self.entries.get_mut(key).filter(|entry| entry.touches == touches) else {
+            return routes.clone();
+        };
         self.uses += 1;
-        let known = wild.routes.entry(kind).or_default();
-        if let Some(quicker) = known.find_asked(asked, self.uses) {
+        let known = entry.routes.entry(kind).or_default();
+        if let Some(quicker) = known.find_recorded(recorded, self.uses) {
             return quicker.clone();
         }
         let had = known.bytes();
-        known.insert(asked, routes.clone(), ROUTES_BYTES + routes.size(), self.uses);
+        known.insert(recorded, routes.clone(), ROUTES_BYTES + routes.size(), self.uses);
         let more = known.bytes() - had;
-        wild.routes_bytes += more;
+        entry.routes_bytes += more;
         self.bytes += more;
         routes.clone()
     }
@@ -237,8 +149,8 @@ impl WildcardCache {
     /// scopes, so that the caller drops them without the lock.
     pub(super) fn sweep(&mut self, bytes: usize) -> Vec<WildcardEntry> {
         self.drop_routes();
-        let unused = self.kept.iter().filter(|(_, wild)| !wild.is_held());
-        let mut unused: Vec<_> = unused.map(|(key, wild)| (wild.used, key.clone())).collect();
+        let unused = self.entries.iter().filter(|(_, entry)| !entry.is_held());
+        let mut unused: Vec<_> = unused.map(|(key, entry)| (entry.used, key.clone())).collect();
         unused.sort_unstable_by_key(|(used, _)| *used);
         let mut gone = Vec::new();
         for (_, key) in unused {
@@ -253,35 +165,35 @@ impl WildcardCache {
     /// Drops scopes that no stream uses and that were not used since the previous call.
     pub(super) fn forget_idle(&mut self) -> Vec<WildcardEntry> {
         self.drop_routes();
-        let idle = self.kept.iter_mut().filter_map(|(key, wild)| {
-            let was_used = std::mem::take(&mut wild.was_used);
-            (!was_used && !wild.is_held()).then(|| key.clone())
+        let idle = self.entries.iter_mut().filter_map(|(key, entry)| {
+            let was_used = std::mem::take(&mut entry.was_used);
+            (!was_used && !entry.is_held()).then(|| key.clone())
         });
         let idle: Vec<_> = idle.collect();
         idle.iter().filter_map(|key| self.remove(key)).collect()
     }
 
     fn drop_routes(&mut self) {
-        for wild in self.kept.values_mut() {
-            for routes in wild.routes.values_mut() {
+        for entry in self.entries.values_mut() {
+            for routes in entry.routes.values_mut() {
                 routes.retain(|routes, _| Arc::strong_count(routes) > 1);
             }
-            wild.routes.retain(|_, routes| routes.len() > 0);
-            let left = wild.routes.values().map(VariantTree::bytes).sum();
-            self.bytes = self.bytes + left - wild.routes_bytes;
-            wild.routes_bytes = left;
+            entry.routes.retain(|_, routes| routes.len() > 0);
+            let left = entry.routes.values().map(VariantTree::bytes).sum();
+            self.bytes = self.bytes + left - entry.routes_bytes;
+            entry.routes_bytes = left;
         }
     }
 
     fn remove(&mut self, key: &WildcardKey) -> Option<WildcardEntry> {
-        let wild = self.kept.remove(key)?;
-        self.bytes -= SCOPE_BYTES + wild.map_bytes + wild.routes_bytes;
-        Some(wild)
+        let entry = self.entries.remove(key)?;
+        self.bytes -= SCOPE_BYTES + entry.map_bytes + entry.routes_bytes;
+        Some(entry)
     }
 
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.kept.len()
+        self.entries.len()
     }
 }
 

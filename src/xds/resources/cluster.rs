@@ -5,7 +5,6 @@ use std::sync::Arc;
 use prost_types::value::Kind;
 use prost_types::{Struct, Value};
 
-use super::label_sets::Subset;
 use super::listener::{address_of, over_the_stream};
 use super::{BuildContext, Draft, UnitKey, inbound, outlier, probes};
 use crate::model::instance::Instance;
@@ -22,8 +21,9 @@ use crate::proto::envoy::config::core::v3::{Http2ProtocolOptions, Metadata};
 use crate::proto::envoy::config::endpoint::v3 as endpoint;
 use crate::proto::envoy::extensions::upstreams::http::v3 as upstream;
 use crate::proto::envoy::r#type::v3::Percent;
-use crate::xds::client::Place;
+use crate::xds::locality::Locality;
 use crate::xds::names::{self, ClusterName, ServiceName};
+use crate::xds::subset::Subset;
 
 const HTTP_OPTIONS: &str = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
 const LOOPBACK: &str = "127.0.0.1";
@@ -32,7 +32,7 @@ const LOOPBACK: &str = "127.0.0.1";
 struct Common {
     is_http2: bool,
     /// Locality for which endpoints are requested, if nearness counts.
-    place: Option<Place>,
+    locality: Option<Locality>,
     breakers: Vec<Breaker>,
     probes: probe::ProbePlan,
     /// Host name for probes.
@@ -43,11 +43,11 @@ struct Common {
 impl Common {
     fn of(ctx: &mut BuildContext<'_>, service: &ServiceName, dialect: Dialect) -> Common {
         let policies = ctx.policies(service);
-        let place = policies.place_of_client(&mut ctx.questions);
+        let locality = policies.locality_of_client(&mut ctx.inputs);
         let breaking = ctx.all_releases(Family::CircuitBreaker, service);
         let mut common = Common {
             is_http2: false,
-            place,
+            locality,
             breakers: breakers::plan(&rules_of(&breaking), &service.key(), dialect),
             probes: probe::ProbePlan::default(),
             host: format!("{}.{}", service.service, service.namespace),
@@ -63,11 +63,17 @@ impl Common {
         common
     }
 
-    fn cluster(&self, ctx: &mut BuildContext<'_>, name: &ClusterName, set: Option<&Subset>, dialect: Dialect) -> Draft {
-        let mut message = by_endpoints(ctx, name, &ClusterName { place: self.place.clone(), ..name.clone() });
-        message.metadata = set.map(subset_metadata);
+    fn cluster(
+        &self,
+        ctx: &mut BuildContext<'_>,
+        name: &ClusterName,
+        subset: Option<&Subset>,
+        dialect: Dialect,
+    ) -> Draft {
+        let mut message = by_endpoints(ctx, name, &ClusterName { locality: self.locality.clone(), ..name.clone() });
+        message.metadata = subset.map(subset_metadata);
         message.circuit_breakers = Some(inbound::unlimited());
-        let detected = breakers::detection(&self.breakers, set.is_some(), |caller| ctx.questions.meets(caller));
+        let detected = breakers::detection(&self.breakers, subset.is_some(), |caller| ctx.inputs.meets(caller));
         message.outlier_detection = detected.and_then(|detected| outlier::detection(&detected, dialect));
         if dialect == Dialect::Envoy {
             for_proxies(&mut message, self.is_http2);
@@ -86,18 +92,18 @@ pub(super) fn rules_of<'a>(releases: &[&'a Arc<RuleRelease>]) -> Vec<&'a Rule> {
 pub(super) fn of_service(ctx: &mut BuildContext<'_>, key: &UnitKey) -> Vec<Draft> {
     let Some(service) = ctx.service(&key.name) else { return Vec::new() };
     let common = Common::of(ctx, &service, key.dialect);
-    let all = ClusterName { service: service.clone(), set: None, place: None };
+    let all = ClusterName { service: service.clone(), subset: None, locality: None };
     let mut made = vec![common.cluster(ctx, &all, None, key.dialect)];
-    for (digits, set) in ctx.sets(&service) {
-        let name = ClusterName { set: Some(digits), ..all.clone() };
-        made.push(common.cluster(ctx, &name, Some(&set), key.dialect));
+    for (hash, subset) in ctx.subsets(&service) {
+        let name = ClusterName { subset: Some(hash), ..all.clone() };
+        made.push(common.cluster(ctx, &name, Some(&subset), key.dialect));
     }
     made
 }
 
 /// Returns the conditions of a subset as metadata, for people who inspect a proxy.
-fn subset_metadata(set: &Subset) -> Metadata {
-    let text = Value { kind: Some(Kind::StringValue(set.describe())) };
+fn subset_metadata(subset: &Subset) -> Metadata {
+    let text = Value { kind: Some(Kind::StringValue(subset.describe())) };
     let fields = Struct { fields: [("labels".to_owned(), text)].into() };
     Metadata { filter_metadata: [("thuban".to_owned(), fields)].into() }
 }
@@ -149,7 +155,7 @@ fn speaks_http2(instances: &[&Arc<Instance>]) -> bool {
 /// Builds the cluster of the service next to a proxy, at a port of its machine. It exists even before the service does.
 pub(super) fn inbound(ctx: &mut BuildContext<'_>, key: &UnitKey, port: u16) -> Vec<Draft> {
     let service = &key.name;
-    if !ctx.questions.sees(service) {
+    if !ctx.inputs.sees(service) {
         return Vec::new();
     }
     let name = names::inbound(service);
@@ -188,7 +194,7 @@ impl Limited {
         if releases.is_empty() {
             return Limited { plan: limits::LimitPlan::default(), sharers: 1, releases: Vec::new() };
         }
-        let mut abilities = ctx.questions.abilities(Dialect::Envoy);
+        let mut abilities = ctx.inputs.abilities(Dialect::Envoy);
         abilities.is_callee_grpc = speaks_grpc(ctx.instances(service).into_iter().map(Arc::as_ref));
         let plan = limits::plan(&rules_of(&releases), abilities);
         let sharers = inbound::sharers(ctx.instances(service).into_iter().map(|instance| &**instance));

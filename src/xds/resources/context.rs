@@ -3,16 +3,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::label_sets::{Subset, sets_of};
 use super::policies::{Policies, is_of_instances};
+use super::subsets::subsets_of;
 use crate::model::instance::Instance;
 use crate::model::mesh::resource::ResourceType;
 use crate::model::rule::Family;
 use crate::model::rule::release::RuleRelease;
 use crate::model::time::Timestamp;
-use crate::xds::cache::{CatalogSnapshot, ChangeMask, LastModified, RetiredSubsets};
+use crate::xds::cache::{CatalogSnapshot, ChangeMask, LastModified, RetiredSubsets, is_about};
 use crate::xds::client_inputs::InputRecorder;
 use crate::xds::names::{ServiceName, SubsetHash, federated};
+use crate::xds::subset::Subset;
 
 /// Subjects that an item was built from.
 pub(crate) type Dependencies = BTreeMap<ServiceName, ChangeMask>;
@@ -20,8 +21,8 @@ pub(crate) type Dependencies = BTreeMap<ServiceName, ChangeMask>;
 /// Context in which one unit is built.
 pub(crate) struct BuildContext<'a> {
     pub(crate) snapshot: &'a CatalogSnapshot,
-    pub(crate) questions: InputRecorder<'a>,
-    newest: &'a LastModified,
+    pub(crate) inputs: InputRecorder<'a>,
+    last_modified: &'a LastModified,
     retired: &'a RetiredSubsets,
     authority: Option<Arc<str>>,
     reads: Dependencies,
@@ -31,12 +32,12 @@ pub(crate) struct BuildContext<'a> {
 impl<'a> BuildContext<'a> {
     pub(crate) fn new(
         snapshot: &'a CatalogSnapshot,
-        newest: &'a LastModified,
+        last_modified: &'a LastModified,
         retired: &'a RetiredSubsets,
-        questions: InputRecorder<'a>,
+        inputs: InputRecorder<'a>,
         authority: Option<Arc<str>>,
     ) -> Self {
-        BuildContext { snapshot, questions, newest, retired, authority, reads: Dependencies::new(), index: 0 }
+        BuildContext { snapshot, inputs, last_modified, retired, authority, reads: Dependencies::new(), index: 0 }
     }
 
     /// Returns the newest log index of the subjects read so far.
@@ -46,7 +47,7 @@ impl<'a> BuildContext<'a> {
 
     /// Returns the recorded client inputs and dependencies.
     pub(crate) fn finish(self) -> (InputRecorder<'a>, Dependencies) {
-        (self.questions, self.reads)
+        (self.inputs, self.reads)
     }
 
     /// Returns the name of a resource in the form used by the clients of this unit.
@@ -77,7 +78,7 @@ impl<'a> BuildContext<'a> {
     /// Returns the service with this name, if it exists and is visible.
     pub(crate) fn service(&mut self, name: &ServiceName) -> Option<ServiceName> {
         self.read(name, ChangeMask::SERVICE);
-        (self.snapshot.has_service(name) && self.questions.sees(name)).then(|| name.clone())
+        (self.snapshot.has_service(name) && self.inputs.sees(name)).then(|| name.clone())
     }
 
     /// Returns the instances of a service in the order of their ids.
@@ -103,7 +104,7 @@ impl<'a> BuildContext<'a> {
             chosen.extend(match rule.is_gray() {
                 false => rule.normal(),
                 true => {
-                    let id = self.questions.release(family, rule.id);
+                    let id = self.inputs.release(family, rule.id);
                     rule.all().find(|release| Some(release.id.as_str()) == id.as_deref())
                 }
             });
@@ -124,39 +125,24 @@ impl<'a> BuildContext<'a> {
     }
 
     /// Returns the subsets that rules about a service name for any client, and the retired ones.
-    pub(crate) fn sets(&mut self, name: &ServiceName) -> BTreeMap<SubsetHash, Arc<Subset>> {
+    pub(crate) fn subsets(&mut self, name: &ServiceName) -> BTreeMap<SubsetHash, Arc<Subset>> {
         self.read(name, ChangeMask::rules(Family::Routing));
-        let known = sets_of(self.snapshot, name);
+        let known = subsets_of(self.snapshot, name);
         for service in &known.of_values {
             self.read(service, ChangeMask::INSTANCES);
         }
-        let mut sets = known.by_digits.clone();
-        for (digits, set) in self.retired.of(name) {
-            sets.entry(*digits).or_insert_with(|| set.clone());
+        let mut subsets = known.by_hash.clone();
+        for (hash, subset) in self.retired.of(name) {
+            subsets.entry(*hash).or_insert_with(|| subset.clone());
         }
-        sets
+        subsets
     }
 
-    fn read(&mut self, name: &ServiceName, facets: ChangeMask) {
-        self.index = self.index.max(self.newest.of(name, facets));
+    fn read(&mut self, name: &ServiceName, mask: ChangeMask) {
+        self.index = self.index.max(self.last_modified.of(name, mask));
         match self.reads.get_mut(name) {
-            Some(known) => *known = known.with(facets),
-            None => drop(self.reads.insert(name.clone(), facets)),
+            Some(known) => *known = known.with(mask),
+            None => drop(self.reads.insert(name.clone(), mask)),
         }
     }
-}
-
-/// Returns all releases of rules about a service that are in force for any client.
-pub(crate) fn all_releases<'a>(
-    snapshot: &'a CatalogSnapshot,
-    family: Family,
-    name: &ServiceName,
-) -> Vec<&'a Arc<RuleRelease>> {
-    let rules = snapshot.rules.of(family).active().rules_about(&name.namespace, &name.service);
-    rules.flat_map(|rule| rule.all()).filter(|release| is_about(release, name)).collect()
-}
-
-fn is_about(release: &RuleRelease, name: &ServiceName) -> bool {
-    let covers = || release.rule.called_ends().iter().any(|end| end.covers(&name.namespace, &name.service));
-    release.rule.enable && covers()
 }

@@ -14,7 +14,7 @@ use crate::model::rule::Family;
 use crate::proto::envoy::config::core::v3 as core;
 use crate::proto::envoy::config::endpoint::v3 as endpoint;
 use crate::proto::envoy::config::endpoint::v3::endpoint::HealthCheckConfig;
-use crate::xds::client::Place;
+use crate::xds::locality::Locality;
 use crate::xds::names::{ClusterName, ServiceName};
 use crate::xds::resources::listener::address_of;
 
@@ -33,35 +33,35 @@ struct Ranked<'a> {
 }
 
 /// Returns the locality for which a client requests the endpoints of a service.
-pub(crate) fn place_of_client(ctx: &mut BuildContext<'_>, service: &ServiceName) -> Option<Place> {
+pub(crate) fn locality_of_client(ctx: &mut BuildContext<'_>, service: &ServiceName) -> Option<Locality> {
     let service = ctx.service(service)?;
-    ctx.policies(&service).place_of_client(&mut ctx.questions)
+    ctx.policies(&service).locality_of_client(&mut ctx.inputs)
 }
 
 /// Builds the endpoints of all clusters of a service.
-pub(super) fn of_service<'a>(ctx: &mut BuildContext<'a>, key: &UnitKey, place: Option<&Place>) -> Vec<Draft> {
+pub(super) fn of_service<'a>(ctx: &mut BuildContext<'a>, key: &UnitKey, locality: Option<&Locality>) -> Vec<Draft> {
     let Some(service) = ctx.service(&key.name) else { return Vec::new() };
     let policies = ctx.policies(&service);
     let probing = ctx.all_releases(Family::FaultDetect, &service);
     let probed = probes::endpoint_config(&probe::plan(&rules_of(&probing)));
     let ranked = |rank: u32, instances: Vec<&'a Arc<Instance>>| {
         let with_rank = |instance: &'a Arc<Instance>| {
-            let rank = rank.saturating_mul(RANKS).saturating_add(policies.rank(instance, place)?);
+            let rank = rank.saturating_mul(RANKS).saturating_add(policies.rank(instance, locality)?);
             Some(Ranked { rank, instance })
         };
         instances.into_iter().filter_map(with_rank).collect::<Vec<_>>()
     };
-    let name = ClusterName { service: service.clone(), set: None, place: place.cloned() };
+    let name = ClusterName { service: service.clone(), subset: None, locality: locality.cloned() };
     let all = ranked(0, ctx.instances(&service));
-    let mut made = vec![draft(ctx, &ClusterName { set: None, ..name.clone() }, all, probed)];
-    for (digits, set) in ctx.sets(&service) {
-        let mut of_set = Vec::new();
-        for choice in &set.choices {
+    let mut made = vec![draft(ctx, &ClusterName { subset: None, ..name.clone() }, all, probed)];
+    for (hash, subset) in ctx.subsets(&service) {
+        let mut of_subset = Vec::new();
+        for choice in &subset.choices {
             // Instances of an invisible service are left out.
             let Some(service) = ctx.service(&choice.service()) else { continue };
-            of_set.extend(ranked(choice.rank, choice.among(ctx.instances(&service))));
+            of_subset.extend(ranked(choice.rank, choice.among(ctx.instances(&service))));
         }
-        made.push(draft(ctx, &ClusterName { set: Some(digits), ..name.clone() }, of_set, probed));
+        made.push(draft(ctx, &ClusterName { subset: Some(hash), ..name.clone() }, of_subset, probed));
     }
     let probing = probing.into_iter().filter(|_| probed.is_some()).cloned();
     let releases: Vec<_> = policies.releases.iter().cloned().chain(probing).collect();

@@ -8,16 +8,16 @@ mod cluster;
 mod context;
 mod endpoints;
 mod inbound;
-mod label_sets;
 mod listener;
+mod localities;
 mod matchers;
 mod outlier;
 mod parameters;
-mod places;
 mod planned;
 mod policies;
 mod probes;
 mod routes;
+mod subsets;
 
 use std::sync::Arc;
 
@@ -26,62 +26,27 @@ use prost::Message;
 use prost::encoding::{WireType, encode_key, encode_varint};
 use sha2::{Digest, Sha256};
 
-use super::client::Place;
-use super::names::ServiceName;
-use crate::model::mesh::Dialect;
+use super::keys::{UnitKey, UnitKind};
 use crate::model::mesh::resource::{Resource, ResourceType, Version};
 use crate::model::number_of;
 use crate::model::rule::release::RuleRelease;
 
 pub(crate) use context::{BuildContext, Dependencies};
-pub(crate) use endpoints::place_of_client;
-pub(crate) use label_sets::{Sets, Subset, sets_of};
+pub(crate) use endpoints::locality_of_client;
 pub(crate) use listener::{inbound_listener, outbound_listener, server_listener};
-pub(crate) use places::{Places, place_from};
+pub(crate) use localities::Localities;
 pub(crate) use routes::{Host, outbound};
+pub(crate) use subsets::subsets_of;
 
 /// Number of the field with the name of a resource.
 const NAME: u32 = 1;
-
-/// Kind of a unit.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum UnitKind {
-    /// Listener for gRPC clients.
-    Listener,
-    /// Routes for gRPC clients.
-    Routes,
-    /// Virtual host for proxies, a part of the routes to a namespace.
-    Host,
-    Clusters,
-    /// Endpoints for callers in a locality of [`Places`], or for all.
-    Endpoints(Option<Place>),
-    /// Endpoints for the locality of the client, under the names in its clusters.
-    OwnEndpoints,
-    /// Caller localities that make a difference for the endpoints.
-    Places,
-    /// Routes of the proxy next to the service.
-    Inbound,
-    /// Cluster of that proxy, with the port of the service on its machine.
-    InboundCluster(u16),
-}
-
-/// Key of a unit.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct UnitKey {
-    pub(crate) kind: UnitKind,
-    pub(crate) dialect: Dialect,
-    /// Name of a service or an alias.
-    pub(crate) name: ServiceName,
-    /// Authority of all names in the unit.
-    pub(crate) authority: Option<Arc<str>>,
-}
 
 /// Content of one unit.
 #[derive(Debug, Default)]
 pub(crate) struct Unit {
     pub(crate) resources: Vec<Arc<Resource>>,
     pub(crate) host: Option<Host>,
-    pub(crate) places: Option<Places>,
+    pub(crate) localities: Option<Localities>,
 }
 
 /// Bytes of a unit, and of a resource, in addition to messages and names.
@@ -98,7 +63,7 @@ impl Unit {
     pub(crate) fn bytes(&self) -> usize {
         let of_resources = self.resources.iter().map(|one| RESOURCE_BYTES + 2 * one.name.len() + one.size());
         let of_host = self.host.as_ref().map_or(0, Host::bytes);
-        UNIT_BYTES + of_resources.sum::<usize>() + of_host + self.places.as_ref().map_or(0, Places::bytes)
+        UNIT_BYTES + of_resources.sum::<usize>() + of_host + self.localities.as_ref().map_or(0, Localities::bytes)
     }
 
     /// Reports whether a part of the unit is in use elsewhere.
@@ -115,11 +80,11 @@ impl Unit {
 pub(crate) fn unit(ctx: &mut BuildContext<'_>, key: &UnitKey) -> Unit {
     let made = match &key.kind {
         UnitKind::Host => return Unit { host: routes::host(ctx, &key.name), ..Unit::default() },
-        UnitKind::Places => return Unit { places: Places::of(ctx, &key.name), ..Unit::default() },
+        UnitKind::Localities => return Unit { localities: Localities::of(ctx, &key.name), ..Unit::default() },
         UnitKind::Listener => listener::of_service(ctx, key),
         UnitKind::Routes => routes::of_service(ctx, key),
         UnitKind::Clusters => cluster::of_service(ctx, key),
-        UnitKind::Endpoints(place) => endpoints::of_service(ctx, key, place.as_ref()),
+        UnitKind::Endpoints(locality) => endpoints::of_service(ctx, key, locality.as_ref()),
         // Built by the cache from other units.
         UnitKind::OwnEndpoints => Vec::new(),
         UnitKind::Inbound => routes::inbound(ctx, key),

@@ -40,12 +40,12 @@ impl<'a> Assignment<'a> {
     }
 
     /// Reports whether the known properties of the caller match. `all` are the existing assignments.
-    pub(crate) fn fits(&self, all: &[Assignment<'a>], questions: &mut InputRecorder<'_>) -> bool {
+    pub(crate) fn fits(&self, all: &[Assignment<'a>], inputs: &mut InputRecorder<'_>) -> bool {
         self.values.iter().all(|(part, value)| {
             let known = match part {
-                RequestPart::CallerIp => questions.address(),
-                RequestPart::CallerMetadata(key) => questions.label(key),
-                RequestPart::CallerService => questions.caller(),
+                RequestPart::CallerIp => inputs.address(),
+                RequestPart::CallerMetadata(key) => inputs.label(key),
+                RequestPart::CallerService => inputs.caller(),
                 RequestPart::Header(_)
                 | RequestPart::Query(_)
                 | RequestPart::Cookie(_)

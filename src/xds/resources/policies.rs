@@ -13,8 +13,8 @@ use crate::model::rule::release::RuleRelease;
 use crate::model::rule::routing::{
     FailoverRange, LocationLevel, MetadataFailover, RoutePolicy, Routing, RoutingConfig,
 };
-use crate::xds::client::Place;
 use crate::xds::client_inputs::InputRecorder;
+use crate::xds::locality::Locality;
 
 /// Number of ranks per selection: by metadata, then by locality.
 pub(super) const RANKS: u32 = 2 * LEVELS;
@@ -66,9 +66,9 @@ impl<'a> Policies<'a> {
     }
 
     /// Returns the part of the client's locality that makes a difference, or `None` if nearness does not count for it.
-    pub(super) fn place_of_client(&self, questions: &mut InputRecorder<'_>) -> Option<Place> {
-        let place = questions.place(self.first_level()?);
-        (place != Place::default()).then_some(place)
+    pub(super) fn locality_of_client(&self, inputs: &mut InputRecorder<'_>) -> Option<Locality> {
+        let locality = inputs.locality(self.first_level()?);
+        (locality != Locality::default()).then_some(locality)
     }
 
     /// Returns the narrowest level of a caller's locality that counts, or `None` if nearness does not count.
@@ -77,16 +77,16 @@ impl<'a> Policies<'a> {
     }
 
     /// Returns the rank of an instance for callers in a locality, or `None` if the instance is excluded.
-    pub(super) fn rank(&self, instance: &Instance, place: Option<&Place>) -> Option<u32> {
+    pub(super) fn rank(&self, instance: &Instance, locality: Option<&Locality>) -> Option<u32> {
         let by_metadata = match self.metadata {
             Some(config) => metadata_rank(config, instance)?,
             None => 0,
         };
-        let by_place = match (&self.nearness, place) {
-            (Some(nearness), Some(place)) => nearness.rank(&instance.location, place)?,
+        let by_locality = match (&self.nearness, locality) {
+            (Some(nearness), Some(locality)) => nearness.rank(&instance.location, locality)?,
             _ => 0,
         };
-        Some(by_metadata * LEVELS + by_place)
+        Some(by_metadata * LEVELS + by_locality)
     }
 }
 
@@ -126,8 +126,8 @@ impl Nearness {
         Nearness { first, last, is_strict: config.strict_nearby.unwrap_or_default() }
     }
 
-    fn rank(&self, location: &Location, place: &Place) -> Option<u32> {
-        let shared = shared_level(location, place);
+    fn rank(&self, location: &Location, locality: &Locality) -> Option<u32> {
+        let shared = shared_level(location, locality);
         let level = shared.max(self.first);
         match level <= self.last {
             true => Some(level - self.first),
@@ -137,11 +137,11 @@ impl Nearness {
 }
 
 /// Returns the narrowest level that an instance and the caller have in common.
-fn shared_level(location: &Location, place: &Place) -> u32 {
+fn shared_level(location: &Location, locality: &Locality) -> u32 {
     let is = |of_instance: &str, of_caller: &str| !of_caller.is_empty() && of_instance == of_caller;
-    let region = is(&location.region, &place.region);
-    let zone = is(&location.zone, &place.zone) && location.region == place.region;
-    let campus = is(&location.campus, &place.campus) && zone;
+    let region = is(&location.region, &locality.region);
+    let zone = is(&location.zone, &locality.zone) && location.region == locality.region;
+    let campus = is(&location.campus, &locality.campus) && zone;
     level_of(match (campus, zone, region) {
         (true, _, _) => LocationLevel::Campus,
         (_, true, _) => LocationLevel::Zone,
@@ -153,23 +153,22 @@ fn shared_level(location: &Location, place: &Place) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::xds::resources::place_from;
 
     fn location(parts: [&str; 3]) -> Location {
         let [region, zone, campus] = parts.map(str::to_owned);
         Location { region, zone, campus }
     }
 
-    fn place(parts: [&str; 3]) -> Place {
+    fn locality(parts: [&str; 3]) -> Locality {
         let [region, zone, campus] = parts.map(str::to_owned);
-        Place { region, zone, campus }
+        Locality { region, zone, campus }
     }
 
     #[test]
     fn instances_are_ranked_level_by_level() {
         use LocationLevel::{All, Campus, Region, Unknown, Zone};
-        let caller = place(["eu", "eu-1", "c1"]);
-        let places = [["eu", "eu-1", "c1"], ["eu", "eu-1", "c2"], ["eu", "eu-2", "c1"], ["us", "eu-1", "c1"]];
+        let caller = locality(["eu", "eu-1", "c1"]);
+        let localities = [["eu", "eu-1", "c1"], ["eu", "eu-1", "c2"], ["eu", "eu-2", "c1"], ["us", "eu-1", "c1"]];
         let rows = [
             (Campus, All, false, [Some(0), Some(1), Some(2), Some(3)]),
             (Campus, Zone, false, [Some(0), Some(1), Some(2), Some(2)]),
@@ -186,14 +185,14 @@ mod tests {
                 ..RoutingConfig::default()
             };
             let nearness = Nearness::of(&config);
-            let ranks = places.map(|parts| nearness.rank(&location(parts), &caller));
+            let ranks = localities.map(|parts| nearness.rank(&location(parts), &caller));
             assert_eq!(ranks, expected, "{first:?} {last:?} {is_strict}");
         }
     }
 
     #[test]
     fn a_place_is_cut_to_what_counts() {
-        let caller = place(["eu", "eu-1", "c1"]);
+        let caller = locality(["eu", "eu-1", "c1"]);
         let rows = [
             (LocationLevel::Campus, Some(["eu", "eu-1", "c1"])),
             (LocationLevel::Zone, Some(["eu", "eu-1", ""])),
@@ -203,8 +202,8 @@ mod tests {
         for (level, expected) in rows {
             let config = RoutingConfig { match_level: Some(level), ..RoutingConfig::default() };
             let policies = Policies { nearness: Some(Nearness::of(&config)), ..Policies::default() };
-            let cut = place_from(policies.first_level().expect("a level"), &caller);
-            assert_eq!((cut != Place::default()).then_some(cut), expected.map(place), "{level:?}");
+            let cut = caller.from_level(policies.first_level().expect("a level"));
+            assert_eq!((cut != Locality::default()).then_some(cut), expected.map(locality), "{level:?}");
         }
     }
 

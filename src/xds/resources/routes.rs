@@ -7,7 +7,6 @@ use prost::Message;
 
 use super::cluster::{Limited, rules_of};
 use super::inbound;
-use super::label_sets::Subset;
 use super::parameters::{Assignment, assignments, exclude};
 use super::planned::{Weighted, to_cluster, to_clusters};
 use super::policies::is_of_instances;
@@ -23,6 +22,7 @@ use crate::model::rule::release::RuleRelease;
 use crate::model::time::Timestamp;
 use crate::proto::envoy::config::route::v3 as route;
 use crate::xds::names::{self, ClusterName, ServiceName};
+use crate::xds::subset::Subset;
 
 /// Field numbers: virtual hosts in a configuration, domains in a virtual host.
 const VIRTUAL_HOSTS: u32 = 2;
@@ -44,7 +44,7 @@ fn routed(ctx: &mut BuildContext<'_>, service: &ServiceName, dialect: Dialect) -
         routed.releases = releases.iter().map(|release| Arc::clone(release)).collect();
         add_planned(ctx, service, &releases, dialect, &mut routed);
     }
-    let all = ClusterName { service: service.clone(), set: None, place: None };
+    let all = ClusterName { service: service.clone(), subset: None, locality: None };
     let cluster = ctx.name(ResourceType::Cluster, &all.to_string());
     routed.clusters.insert(cluster.clone());
     routed.routes.push(to_cluster(cluster, dialect));
@@ -59,28 +59,28 @@ fn add_planned(
     routed: &mut Routed,
 ) {
     let rules = rules_of(releases);
-    let mut abilities = ctx.questions.abilities(dialect);
+    let mut abilities = ctx.inputs.abilities(dialect);
     if dialect == Dialect::Grpc && rules.iter().any(|rule| differs_by_library(rule)) {
-        abilities.library = ctx.questions.library();
+        abilities.library = ctx.inputs.library();
     }
     if dialect == Dialect::Envoy && rules.iter().any(|rule| routes_by_method(rule)) {
         abilities.is_callee_grpc = speaks_grpc(ctx.instances(service).into_iter().map(Arc::as_ref));
     }
     let mut planned = plan(&rules, &service.key(), abilities).routes;
     if abilities.has_caller_header
-        && let Some(header) = ctx.questions.caller_header()
+        && let Some(header) = ctx.inputs.caller_header()
     {
         let parts = planned.iter_mut().flat_map(|route| &mut route.headers);
         parts.filter(|part| part.name == CALLER_HEADER).for_each(|part| header.as_ref().clone_into(&mut part.name));
     }
-    planned.retain(|route| route.caller.iter().all(|condition| ctx.questions.meets(condition)));
+    planned.retain(|route| route.caller.iter().all(|condition| ctx.inputs.meets(condition)));
     settle_shares(&mut planned, dialect);
     for route in &planned {
         let name = format!("{}/{}", rules[route.rule].name, route.sub_rule);
         let all = assignments(&route.groups, &mut |name| ctx.instances(name));
         for (at, values) in all.iter().enumerate() {
             let mut narrowed = route.clone();
-            if !values.fits(&all, &mut ctx.questions) || !values.narrow(&mut narrowed, abilities) {
+            if !values.fits(&all, &mut ctx.inputs) || !values.narrow(&mut narrowed, abilities) {
                 continue;
             }
             if dialect == Dialect::Grpc && route.fraction.is_some() && values.is_of_others() {
@@ -102,8 +102,8 @@ fn clusters_of(
 ) -> Vec<Weighted> {
     let mut clusters: Vec<Weighted> = Vec::new();
     for (own, group) in route.groups.iter().enumerate().filter(|(_, group)| group.rank == 0) {
-        let set = Subset::of(&route.groups, own, values);
-        let cluster = ctx.name(ResourceType::Cluster, &set.cluster(service).to_string());
+        let subset = Subset::of(&route.groups, own, values);
+        let cluster = ctx.name(ResourceType::Cluster, &subset.cluster(service).to_string());
         match clusters.iter_mut().find(|known| known.cluster == cluster) {
             Some(known) => known.weight = known.weight.saturating_add(group.weight),
             None => clusters.push(Weighted { cluster, weight: group.weight }),
@@ -127,7 +127,7 @@ pub(super) fn of_service(ctx: &mut BuildContext<'_>, key: &UnitKey) -> Vec<Draft
 /// Builds the route configuration of the proxy next to a service, which sends all requests to it, within its limits. It
 /// exists even before the service does.
 pub(super) fn inbound(ctx: &mut BuildContext<'_>, key: &UnitKey) -> Vec<Draft> {
-    if !ctx.questions.sees(&key.name) {
+    if !ctx.inputs.sees(&key.name) {
         return Vec::new();
     }
     let name = names::inbound(&key.name);

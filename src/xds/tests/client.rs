@@ -6,14 +6,14 @@ use prost::Message;
 use prost_types::value::Kind;
 use prost_types::{ListValue, Struct, Value};
 
-use super::super::{Client, Identity, Peer, Place};
+use super::super::{Client, Identity, Locality, Peer};
 use crate::model::grant::ReadScope;
 use crate::model::limits;
 use crate::model::mesh::Dialect;
 use crate::model::mesh::library::Library;
 use crate::origin::Origin;
 use crate::proto::envoy::config::core::v3::node::UserAgentVersionType;
-use crate::proto::envoy::config::core::v3::{BuildVersion, Locality, Node};
+use crate::proto::envoy::config::core::v3::{self as core, BuildVersion, Node};
 use crate::proto::envoy::r#type::v3::SemanticVersion;
 
 fn peer() -> Peer {
@@ -45,7 +45,7 @@ fn who_says_nothing_has_an_address_and_is_of_grpc() {
     for node in [None, Some(Node::default())] {
         let client = Client::of(node.as_ref(), &peer());
         assert_eq!(*client.labels, labels(&[("CLIENT_IP", "192.0.2.7")]));
-        assert_eq!((client.dialect, client.caller, client.place), (Dialect::Grpc, None, Place::default()));
+        assert_eq!((client.dialect, client.caller, client.locality), (Dialect::Grpc, None, Locality::default()));
         assert_eq!((client.node_id.as_str(), client.agent.as_str()), ("", ""));
         assert_eq!(client.namespaces.as_deref(), Some(&[][..]));
     }
@@ -152,11 +152,11 @@ fn a_wildcard_means_the_namespaces_that_metadata_names() {
 #[test]
 fn the_place_is_the_locality_and_labels_where_metadata_has_none() {
     let mut node = node("", vec![("zone".to_owned(), text("own"))]);
-    let locality = Locality { region: "eu".to_owned(), zone: "eu-1".to_owned(), sub_zone: "c1".to_owned() };
+    let locality = core::Locality { region: "eu".to_owned(), zone: "eu-1".to_owned(), sub_zone: "c1".to_owned() };
     node.locality = Some(locality);
     let client = Client::of(Some(&node), &peer());
-    let place = Place { region: "eu".to_owned(), zone: "eu-1".to_owned(), campus: "c1".to_owned() };
-    assert_eq!(client.place, place);
+    let expected = Locality { region: "eu".to_owned(), zone: "eu-1".to_owned(), campus: "c1".to_owned() };
+    assert_eq!(client.locality, expected);
     let expected = [("CLIENT_IP", "192.0.2.7"), ("region", "eu"), ("zone", "own"), ("campus", "c1")];
     assert_eq!(*client.labels, labels(&expected));
 }

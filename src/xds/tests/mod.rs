@@ -12,8 +12,8 @@ use std::fmt::Display;
 use tokio::time::Instant;
 
 use super::stream_state::StreamState;
-use super::testing::World;
-use super::type_state::Moment;
+use super::testing::FakeView;
+use super::type_state::Now;
 use crate::model::mesh::resource::ResourceType;
 use crate::model::time::Timestamp;
 use crate::proto::Any;
@@ -25,8 +25,8 @@ const EDS: ResourceType = ResourceType::Endpoints;
 const LDS: ResourceType = ResourceType::Listener;
 const RDS: ResourceType = ResourceType::Route;
 
-fn moment(now: Instant) -> Moment {
-    Moment { now, time: Timestamp(1_000) }
+fn now_at(instant: Instant) -> Now {
+    Now { instant, time: Timestamp(1_000) }
 }
 
 fn strings(names: &str) -> Vec<String> {
@@ -58,10 +58,10 @@ fn in_short(type_url: &str, resources: &[&Any], removed: &[String], errors: &[Re
 }
 
 /// Returns the resources of a type that a client has and those that it refused, according to the register.
-fn delivered_text(books: &StreamState, kind: ResourceType) -> String {
-    let delivered = books.ledger(kind).delivered();
+fn delivered_text(state: &StreamState, kind: ResourceType) -> String {
+    let delivered = state.type_state(kind).delivered();
     let text = |words: &mut dyn Iterator<Item = String>| words.collect::<Vec<_>>().join(" ");
-    let has = text(&mut delivered.has.values().map(|found| String::from_utf8_lossy(&found.bytes()).into_owned()));
+    let has = text(&mut delivered.acked.values().map(|found| String::from_utf8_lossy(&found.bytes()).into_owned()));
     match &delivered.refused {
         None => has,
         Some(refused) => {
@@ -76,13 +76,13 @@ fn text_of(text: &impl Display) -> String {
 }
 
 /// Returns two services with all resources that proxies request.
-fn two_services() -> World {
-    let mut world = World::default();
+fn two_services() -> FakeView {
+    let mut view = FakeView::default();
     for name in ["s/a", "s/b"] {
-        world.put(CDS, name, "1");
-        world.put(EDS, name, "1");
-        world.put_naming(RDS, name, "1", &[name]);
-        world.put(LDS, name, "1");
+        view.put(CDS, name, "1");
+        view.put(EDS, name, "1");
+        view.put_naming(RDS, name, "1", &[name]);
+        view.put(LDS, name, "1");
     }
-    world
+    view
 }

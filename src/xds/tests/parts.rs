@@ -10,20 +10,20 @@ use crate::model::mesh::Dialect;
 const ACK: Option<&str> = None;
 const NOTHING: [&str; 0] = [];
 
-fn with_routes() -> World {
-    let mut world = World::default();
+fn with_routes() -> FakeView {
+    let mut view = FakeView::default();
     for name in ["s/a", "s/b"] {
-        world.put(CDS, name, "1");
-        world.put(EDS, name, "1");
+        view.put(CDS, name, "1");
+        view.put(EDS, name, "1");
     }
-    world.put_naming(RDS, "outbound", "1", &["s/a", "s/b"]);
-    world
+    view.put_naming(RDS, "outbound", "1", &["s/a", "s/b"]);
+    view
 }
 
-fn without_one(world: &mut World) {
-    world.remove(CDS, "s/b");
-    world.remove(EDS, "s/b");
-    world.put_naming(RDS, "outbound", "2", &["s/a"]);
+fn without_one(view: &mut FakeView) {
+    view.remove(CDS, "s/b");
+    view.remove(EDS, "s/b");
+    view.put_naming(RDS, "outbound", "2", &["s/a"]);
 }
 
 #[test]
@@ -57,10 +57,10 @@ fn a_cluster_that_waits_to_be_removed_is_sent_with_others() {
         script.begin(kind, names);
         script.answer(kind, names, ACK);
     }
-    let sent = script.change(|world| {
-        world.remove(CDS, "s/b");
-        world.put(CDS, "s/c", "1");
-        world.put_naming(RDS, "outbound", "2", &["s/a", "s/c"]);
+    let sent = script.change(|view| {
+        view.remove(CDS, "s/b");
+        view.put(CDS, "s/c", "1");
+        view.put_naming(RDS, "outbound", "2", &["s/a", "s/c"]);
     });
     assert_eq!(sent, ["cds s/a=1 s/b=1 s/c=1"]);
     assert_eq!(script.answer(CDS, "", ACK), ["rds outbound=2"]);
@@ -73,7 +73,7 @@ fn endpoints_of_few_places_may_be_asked_for() {
     let names = |count: usize| (0..count).map(|number| format!("s/a@r/z/{number}")).collect::<Vec<_>>().join(" ");
     let ask = |script: &mut Script, count| {
         let first = request(EDS, &names(count), "");
-        script.machine.take(first, &script.world, moment(script.now))
+        script.protocol.take(first, &script.view, now_at(script.now))
     };
     assert_eq!(ask(&mut script, 16), Ok(()));
     assert!(matches!(ask(&mut script, 17), Err(StreamFault::TooMany(_))));
@@ -82,17 +82,17 @@ fn endpoints_of_few_places_may_be_asked_for() {
 /// Individually looked-up names are sent in parts of the response size, and a change in between is not lost.
 #[test]
 fn many_large_names_come_in_parts() {
-    let (mut world, mut names) = (World::default(), Vec::new());
+    let (mut view, mut names) = (FakeView::default(), Vec::new());
     for number in 0..100 {
         let name = format!("hidden/{number:03}");
-        world.put(EDS, &name, &"x".repeat(100_000));
+        view.put(EDS, &name, &"x".repeat(100_000));
         names.push(name);
     }
-    let mut script = Script::of(world);
+    let mut script = Script::of(view);
     let mut sent = script.ask(EDS, &names.join(" "), "");
     assert!(sent.len() == 1 && sent[0].len() < 4_000_000);
-    script.machine.books_mut().begin_anew();
-    assert_eq!(script.change(|world| world.put(EDS, "hidden/001", "new")), NOTHING);
+    script.protocol.state_mut().invalidate();
+    assert_eq!(script.change(|view| view.put(EDS, "hidden/001", "new")), NOTHING);
     for _ in 0..5 {
         sent.extend(script.answer(EDS, ACK));
     }
@@ -105,29 +105,29 @@ fn many_large_names_come_in_parts() {
 /// A stream that subscribes to all resources by name shares their map, before and after a change.
 #[test]
 fn who_has_all_by_name_shares_it() {
-    let (mut world, mut names) = (World::default(), Vec::new());
+    let (mut view, mut names) = (FakeView::default(), Vec::new());
     for number in 0..100 {
         let name = format!("s/{number:03}");
-        world.put(EDS, &name, "1");
+        view.put(EDS, &name, "1");
         names.push(name);
     }
-    let mut script = Script::of(world);
+    let mut script = Script::of(view);
     let shares = |script: &Script| {
-        let (all, ledger) = (View::all(&script.world, EDS), script.machine.books().ledger(EDS));
-        (ledger.given().ptr_eq(&all), ledger.delivered().has.ptr_eq(&all))
+        let (all, type_state) = (View::all(&script.view, EDS), script.protocol.state().type_state(EDS));
+        (type_state.sent().ptr_eq(&all), type_state.delivered().acked.ptr_eq(&all))
     };
     script.ask(EDS, &names.join(" "), "");
     assert_eq!(shares(&script), (false, false), "it is not acknowledged");
     script.answer(EDS, ACK);
     assert_eq!(shares(&script), (true, true));
-    assert_eq!(script.change(|world| world.put(EDS, "s/007", "2")), ["eds s/007=2"]);
+    assert_eq!(script.change(|view| view.put(EDS, "s/007", "2")), ["eds s/007=2"]);
     script.answer(EDS, ACK);
     assert_eq!(shares(&script), (true, true));
-    assert_eq!(script.change(|world| world.put(EDS, "s/other", "1")), NOTHING);
-    assert_eq!(script.change(|world| world.put(EDS, "s/008", "2")), ["eds s/008=2"]);
+    assert_eq!(script.change(|view| view.put(EDS, "s/other", "1")), NOTHING);
+    assert_eq!(script.change(|view| view.put(EDS, "s/008", "2")), ["eds s/008=2"]);
     assert_eq!(script.answer(EDS, Some("no")), NOTHING);
-    let has = |script: &Script| script.machine.books().ledger(EDS).delivered().has["s/008"].bytes();
+    let has = |script: &Script| script.protocol.state().type_state(EDS).delivered().acked["s/008"].bytes();
     assert_eq!(has(&script), "s/008=1", "what is refused is not had");
-    assert_eq!(script.change(|world| world.remove(EDS, "s/other")), NOTHING);
+    assert_eq!(script.change(|view| view.remove(EDS, "s/other")), NOTHING);
     assert_eq!(has(&script), "s/008=1");
 }

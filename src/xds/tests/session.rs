@@ -42,12 +42,12 @@ struct Client {
 }
 
 impl Bench {
-    fn new(world: World) -> Bench {
-        Bench::aging(world, None)
+    fn new(view: FakeView) -> Bench {
+        Bench::aging(view, None)
     }
 
-    fn aging(world: World, max_age: Option<Duration>) -> Bench {
-        let (source, subscribers) = (FakeSource::of(world), Arc::<Subscribers>::default());
+    fn aging(view: FakeView, max_age: Option<Duration>) -> Bench {
+        let (source, subscribers) = (FakeSource::of(view), Arc::<Subscribers>::default());
         let (metrics, shutdown) = (Arc::new(Metrics::new().expect("metrics")), CancellationToken::new());
         let context = Context {
             subscribers: subscribers.clone(),
@@ -132,13 +132,13 @@ async fn a_change_goes_out_and_the_register_knows_of_it() {
         ("p-1", Timestamp(7), false)
     );
     let delivered = entry.delivered(CDS);
-    assert!(delivered.is_subscribed && delivered.under_way.is_some() && delivered.has.is_empty());
+    assert!(delivered.is_subscribed && delivered.in_flight.is_some() && delivered.acked.is_empty());
     assert!(bench.series("thuban_xds_streams{client=\"envoy\",type=\"cds\"} 1"));
     client.ask(CDS, "", "1");
     assert_eq!(client.next().await, None);
     let delivered = entry.delivered(CDS);
-    assert!(delivered.under_way.is_none() && delivered.has.len() == 2);
-    bench.source.change(|world| world.put(CDS, "s/a", "2"));
+    assert!(delivered.in_flight.is_none() && delivered.acked.len() == 2);
+    bench.source.change(|view| view.put(CDS, "s/a", "2"));
     assert_eq!(client.next().await.as_deref(), Some("2 cds s/a=2 s/b=1"));
     client.send(DiscoveryRequest {
         response_nonce: "2".to_owned(),
@@ -166,7 +166,7 @@ async fn who_reads_nothing_gets_the_newest_state_later() {
         client.ask(kind, if kind == CDS { "" } else { "s/a" }, "");
     }
     for round in 2..100 {
-        bench.source.change(|world| world.put(EDS, "s/a", &round.to_string()));
+        bench.source.change(|view| view.put(EDS, "s/a", &round.to_string()));
         advance(Duration::from_millis(1)).await;
         assert_eq!(client.responses.len(), 1);
     }
@@ -192,11 +192,11 @@ async fn routes_wait_five_seconds_at_most() {
 async fn who_has_seen_more_is_waited_for_and_then_sent_away() {
     let bench = Bench::new(two_services());
     let named = |index: u64| DiscoveryRequest { version_info: format!("{index}-00000000000000ab"), ..request(CDS, "") };
-    let ahead = bench.source.world().index + 1;
+    let ahead = bench.source.view().index + 1;
     let mut client = bench.connect();
     client.send(named(ahead));
     assert_eq!(client.next().await, None);
-    bench.source.change(|world| world.put(CDS, "s/a", "2"));
+    bench.source.change(|view| view.put(CDS, "s/a", "2"));
     assert_eq!(client.next().await.as_deref(), Some("1 cds s/a=2 s/b=1"));
     let client = bench.connect();
     client.send(named(ahead + 1));
@@ -217,7 +217,7 @@ async fn who_comes_from_another_cluster_is_sent_everything() {
     assert_eq!(response.resources.len(), 2);
     assert!(!response.version_info.starts_with("4711-"), "{}", response.version_info);
     assert_eq!(bench.metrics.foreign_ids.get(), 1);
-    let hash = bench.source.world().get(CDS, "s/a").expect("there").version.hash;
+    let hash = bench.source.view().get(CDS, "s/a").expect("there").version.hash;
     let versions = [("s/a", format!("4711-{hash:016x}")), ("s/gone", version.to_owned())];
     let first = DeltaDiscoveryRequest {
         type_url: CDS.type_url().to_owned(),
@@ -331,10 +331,10 @@ async fn names_and_labels_take_room_for_as_long_as_they_are_kept() {
 /// A proxy must request the endpoints of all clusters that it was sent.
 #[tokio::test(start_paused = true)]
 async fn endpoints_of_the_clusters_of_a_wildcard_are_not_too_many() {
-    let mut world = World::default();
+    let mut view = FakeView::default();
     let names: Vec<_> = (0..limits::XDS_NAMES_MAX + 50).map(|number| format!("s/{number}")).collect();
-    names.iter().for_each(|name| world.put(CDS, name, "1"));
-    let bench = Bench::new(world);
+    names.iter().for_each(|name| view.put(CDS, name, "1"));
+    let bench = Bench::new(view);
     let mut client = bench.connect();
     client.ask(CDS, "", "");
     assert!(client.next().await.is_some());

@@ -16,17 +16,17 @@ pub(super) const ACK: Option<&str> = None;
 
 /// A stream with a scripted client.
 pub(super) struct Script {
-    machine: Sotw,
-    pub(super) world: World,
+    protocol: Sotw,
+    pub(super) view: FakeView,
     now: Instant,
     /// The last response of each type.
     pub(super) last: [DiscoveryResponse; 4],
 }
 
 impl Script {
-    pub(super) fn of(dialect: Dialect, world: World) -> Script {
-        let machine = Sotw::new(dialect, "thuban test".into());
-        Script { machine, world, now: Instant::now(), last: std::array::from_fn(|_| DiscoveryResponse::default()) }
+    pub(super) fn of(dialect: Dialect, view: FakeView) -> Script {
+        let protocol = Sotw::new(dialect, "thuban test".into());
+        Script { protocol, view, now: Instant::now(), last: std::array::from_fn(|_| DiscoveryResponse::default()) }
     }
 
     pub(super) fn envoy() -> Script {
@@ -34,7 +34,7 @@ impl Script {
     }
 
     fn take(&mut self, request: DiscoveryRequest) -> Result<(), StreamFault> {
-        self.machine.take(request, &self.world, moment(self.now))
+        self.protocol.take(request, &self.view, now_at(self.now))
     }
 
     /// Sends a request with a nonce and returns the responses.
@@ -64,7 +64,7 @@ impl Script {
 
     pub(super) fn responses(&mut self) -> Vec<String> {
         std::iter::from_fn(|| {
-            let response = self.machine.next(&self.world, moment(self.now))?;
+            let response = self.protocol.next(&self.view, now_at(self.now))?;
             let resources: Vec<_> = response.resources.iter().collect();
             let told = in_short(&response.type_url, &resources, &[], &response.resource_errors);
             if let Some(kind) = ResourceType::of_url(&response.type_url) {
@@ -75,13 +75,13 @@ impl Script {
         .collect()
     }
 
-    pub(super) fn change(&mut self, change: impl FnOnce(&mut World)) -> Vec<String> {
-        change(&mut self.world);
+    pub(super) fn change(&mut self, change: impl FnOnce(&mut FakeView)) -> Vec<String> {
+        change(&mut self.view);
         self.responses()
     }
 
     fn delivered_text(&self, kind: ResourceType) -> String {
-        delivered_text(self.machine.books(), kind)
+        delivered_text(self.protocol.state(), kind)
     }
 }
 
@@ -95,7 +95,7 @@ fn all_there_is_comes_first_and_each_nonce_is_new() {
     assert_eq!(first.control_plane.expect("a name").identifier, "thuban test");
     assert_eq!(first.version_info.split('-').next(), Some("5"), "the newest cluster");
     assert_eq!(script.answer(CDS, "", ACK), NOTHING);
-    assert_eq!(script.change(|world| world.put(CDS, "s/c", "1")), ["cds s/a=1 s/b=1 s/c=1"]);
+    assert_eq!(script.change(|view| view.put(CDS, "s/c", "1")), ["cds s/a=1 s/b=1 s/c=1"]);
     assert_ne!(script.last[CDS.index()].nonce, first.nonce);
     assert_ne!(script.last[CDS.index()].version_info, first.version_info);
 }
@@ -110,7 +110,7 @@ fn a_repeated_acknowledgement_of_endpoints_is_a_question() {
     assert_eq!(script.answer(EDS, "s/a s/b", ACK), NOTHING);
     assert_eq!(script.answer(EDS, "s/a s/b", ACK), ["eds s/a=1 s/b=1"]);
     assert_eq!(script.answer(EDS, "s/a s/b", ACK), NOTHING);
-    assert_eq!(script.change(|world| world.put(CDS, "s/a", "2")), ["cds s/a=2 s/b=1"]);
+    assert_eq!(script.change(|view| view.put(CDS, "s/a", "2")), ["cds s/a=2 s/b=1"]);
     assert_eq!(script.answer(EDS, "s/a s/b", ACK), ["eds s/a=1"], "those of the cluster that changed");
 }
 
@@ -123,8 +123,8 @@ fn endpoints_asked_for_with_an_old_nonce_go_out_behind_their_cluster() {
     script.begin(EDS, "s/a s/b");
     script.answer(EDS, "s/a s/b", ACK);
     let before = script.last[EDS.index()].nonce.clone();
-    assert_eq!(script.change(|world| world.put(CDS, "s/a", "2")), ["cds s/a=2 s/b=1"]);
-    assert_eq!(script.change(|world| world.put(EDS, "s/b", "2")), ["eds s/b=2"]);
+    assert_eq!(script.change(|view| view.put(CDS, "s/a", "2")), ["cds s/a=2 s/b=1"]);
+    assert_eq!(script.change(|view| view.put(EDS, "s/b", "2")), ["eds s/b=2"]);
     assert_eq!(script.request(EDS, "s/a s/b", &before, ACK), NOTHING, "one of a type at a time");
     assert_eq!(script.answer(EDS, "s/a s/b", ACK), ["eds s/a=1"]);
 }
@@ -144,7 +144,7 @@ fn a_growing_question_brings_endpoints_of_changed_clusters_too() {
     script.answer(CDS, "", ACK);
     script.begin(EDS, "s/a");
     script.answer(EDS, "s/a", ACK);
-    script.change(|world| world.put(CDS, "s/a", "2"));
+    script.change(|view| view.put(CDS, "s/a", "2"));
     assert_eq!(script.answer(EDS, "s/a s/b", ACK), ["eds s/a=1 s/b=1"]);
 }
 
@@ -155,16 +155,16 @@ fn a_refusal_is_booked_to_what_it_names() {
     script.begin(CDS, "");
     script.answer(CDS, "", ACK);
     assert_eq!(script.delivered_text(CDS), "s/a=1 s/b=1");
-    script.change(|world| {
-        world.put(CDS, "s/a", "2");
-        world.put(CDS, "s/b", "2");
+    script.change(|view| {
+        view.put(CDS, "s/a", "2");
+        view.put(CDS, "s/b", "2");
     });
     assert_eq!(script.answer(CDS, "", Some("Error adding/updating cluster(s) s/a: bad")), NOTHING);
     assert_eq!(script.delivered_text(CDS), "s/a=1 s/b=2 refused s/a");
-    script.change(|world| world.put(CDS, "s/b", "3"));
+    script.change(|view| view.put(CDS, "s/b", "3"));
     script.answer(CDS, "", Some("Error adding/updating cluster(s) s/a: bad"));
     assert_eq!(script.delivered_text(CDS), "s/a=1 s/b=3 refused s/a", "the refused one is among all that were sent");
-    script.change(|world| world.put(CDS, "s/a", "3"));
+    script.change(|view| view.put(CDS, "s/a", "3"));
     script.answer(CDS, "", ACK);
     assert_eq!(script.delivered_text(CDS), "s/a=3 s/b=3");
 }
@@ -174,13 +174,13 @@ fn a_refusal_without_names_is_one_of_all_that_changed() {
     let mut script = Script::envoy();
     script.begin(RDS, "s/a s/b");
     script.answer(RDS, "s/a s/b", ACK);
-    script.change(|world| world.put(RDS, "s/a", "2"));
+    script.change(|view| view.put(RDS, "s/a", "2"));
     script.answer(RDS, "s/a s/b", Some("Only unique values for domains are permitted"));
     assert_eq!(script.delivered_text(RDS), "s/a=1 s/b=1 refused s/a");
-    script.change(|world| world.put(RDS, "s/b", "2"));
+    script.change(|view| view.put(RDS, "s/b", "2"));
     script.answer(RDS, "s/a s/b", ACK);
     assert_eq!(script.delivered_text(RDS), "s/a=1 s/b=2", "what was refused is not had by another acknowledgement");
-    assert!(script.machine.books_mut().take_events().contains(&Event::Refused(RDS)));
+    assert!(script.protocol.state_mut().take_events().contains(&Event::Refused(RDS)));
 }
 
 /// Sending a refused version again would lead to an endless loop.
@@ -192,8 +192,8 @@ fn what_was_refused_is_not_sent_again_by_itself() {
         script.begin(kind, names);
         assert_eq!(script.answer(kind, names, Some("no")), NOTHING);
         assert_eq!(script.answer(kind, names, Some("no")), NOTHING, "told twice");
-        assert_eq!(script.change(|world| world.put(EDS, "s/a", "9")), NOTHING);
-        assert_eq!(script.change(|world| world.put(kind, "s/a", "2")).len(), 1, "the next change goes out");
+        assert_eq!(script.change(|view| view.put(EDS, "s/a", "9")), NOTHING);
+        assert_eq!(script.change(|view| view.put(kind, "s/a", "2")).len(), 1, "the next change goes out");
     }
 }
 
@@ -204,14 +204,14 @@ fn an_old_nonce_changes_nothing() {
     script.begin(EDS, "s/a");
     let old = script.last[EDS.index()].nonce.clone();
     script.answer(EDS, "s/a", ACK);
-    script.change(|world| world.put(EDS, "s/a", "2"));
+    script.change(|view| view.put(EDS, "s/a", "2"));
     assert_eq!(script.request(EDS, "s/a s/b", &old, ACK), NOTHING);
     assert_eq!(script.request(EDS, "s/a s/b", "", ACK), NOTHING);
     assert_eq!(script.request(EDS, "s/a", &old, Some("no")), NOTHING);
     assert_eq!(script.delivered_text(EDS), "s/a=1", "nothing was answered");
     assert_eq!(script.answer(EDS, "s/a", ACK), NOTHING);
     assert_eq!(script.delivered_text(EDS), "s/a=2");
-    assert_eq!(script.change(|world| world.put(EDS, "s/b", "2")), NOTHING, "never asked for");
+    assert_eq!(script.change(|view| view.put(EDS, "s/b", "2")), NOTHING, "never asked for");
 }
 
 /// The name is removed and added again before a response arrives.
@@ -235,7 +235,7 @@ fn one_more_name_is_answered_and_clusters_come_all_together() {
     assert_eq!(script.begin(EDS, "s/a"), ["eds s/a=1"]);
     assert_eq!(script.answer(EDS, "s/a s/b", ACK), ["eds s/b=1"]);
     assert_eq!(script.answer(EDS, "s/b", ACK), NOTHING, "less is no question");
-    assert_eq!(script.change(|world| world.put(EDS, "s/a", "2")), NOTHING);
+    assert_eq!(script.change(|view| view.put(EDS, "s/a", "2")), NOTHING);
 }
 
 /// An empty list after names unsubscribes from everything, also for types with a wildcard.
@@ -246,9 +246,9 @@ fn an_empty_list_ends_a_subscription() {
         assert_eq!(script.begin(kind, "s/a").len(), 1);
         assert_eq!(script.answer(kind, "", ACK), NOTHING);
         assert_eq!(script.answer(kind, "", ACK), NOTHING);
-        assert_eq!(script.change(|world| world.put(kind, "s/a", "2")), NOTHING);
+        assert_eq!(script.change(|view| view.put(kind, "s/a", "2")), NOTHING);
         assert_eq!(script.delivered_text(kind), "");
-        assert!(script.machine.books().ledger(kind).given().is_empty());
+        assert!(script.protocol.state().type_state(kind).sent().is_empty());
         assert_eq!(script.answer(kind, "s/a", ACK), [format!("{} s/a=2", kind.label())]);
     }
     for kind in [EDS, RDS] {
@@ -260,24 +260,24 @@ fn an_empty_list_ends_a_subscription() {
 #[test]
 fn a_name_stays_when_all_is_taken_away() {
     let mut script = Script::envoy();
-    script.world.put(CDS, "hidden/c", "1");
+    script.view.put(CDS, "hidden/c", "1");
     assert_eq!(script.begin(CDS, "* hidden/c"), ["cds hidden/c=1 s/a=1 s/b=1"]);
     assert_eq!(script.answer(CDS, "hidden/c", ACK), NOTHING);
-    assert_eq!(script.change(|world| world.put(CDS, "s/a", "2")), NOTHING);
-    assert_eq!(script.change(|world| world.put(CDS, "hidden/c", "2")), ["cds hidden/c=2"]);
+    assert_eq!(script.change(|view| view.put(CDS, "s/a", "2")), NOTHING);
+    assert_eq!(script.change(|view| view.put(CDS, "hidden/c", "2")), ["cds hidden/c=2"]);
 }
 
 #[test]
 fn a_name_beside_all_is_followed() {
     let mut script = Script::envoy();
-    script.world.put(CDS, "hidden/c", "1");
+    script.view.put(CDS, "hidden/c", "1");
     script.begin(CDS, "* hidden/c");
     script.answer(CDS, "* hidden/c", ACK);
-    assert_eq!(script.change(|world| world.put(CDS, "hidden/c", "2")), ["cds hidden/c=2 s/a=1 s/b=1"]);
+    assert_eq!(script.change(|view| view.put(CDS, "hidden/c", "2")), ["cds hidden/c=2 s/a=1 s/b=1"]);
     script.answer(CDS, "* hidden/c", ACK);
-    assert_eq!(script.change(|world| world.remove(CDS, "hidden/c")), ["cds s/a=1 s/b=1 ?hidden/c"]);
+    assert_eq!(script.change(|view| view.remove(CDS, "hidden/c")), ["cds s/a=1 s/b=1 ?hidden/c"]);
     script.answer(CDS, "* hidden/c", ACK);
-    assert_eq!(script.change(|world| world.put(LDS, "s/a", "2")), NOTHING);
+    assert_eq!(script.change(|view| view.put(LDS, "s/a", "2")), NOTHING);
 }
 
 /// Unserved types get one empty response each, and the stream continues.
@@ -321,38 +321,38 @@ fn what_is_not_there_is_said_once() {
     let error = script.last[LDS.index()].resource_errors[0].error_detail.clone().expect("a reason");
     assert_eq!(error.message, "no service x in namespace s");
     assert_eq!(script.answer(LDS, "s/x", ACK), NOTHING);
-    assert_eq!(script.change(|world| world.put(CDS, "s/a", "2")), NOTHING);
-    assert_eq!(script.change(|world| world.put(LDS, "s/x", "1")), ["lds s/x=1"]);
+    assert_eq!(script.change(|view| view.put(CDS, "s/a", "2")), NOTHING);
+    assert_eq!(script.change(|view| view.put(LDS, "s/x", "1")), ["lds s/x=1"]);
     assert_eq!(script.begin(RDS, "s/a s/y"), ["rds s/a=1 ?s/y"]);
     script.answer(RDS, "s/a s/y", ACK);
-    assert_eq!(script.change(|world| world.remove(RDS, "s/a")), ["rds ?s/a"]);
+    assert_eq!(script.change(|view| view.remove(RDS, "s/a")), ["rds ?s/a"]);
     script.answer(RDS, "s/a s/y", ACK);
-    assert_eq!(script.change(|world| world.put(RDS, "s/a", "1")), ["rds s/a=1"], "there again");
+    assert_eq!(script.change(|view| view.put(RDS, "s/a", "1")), ["rds s/a=1"], "there again");
 }
 
 /// A larger response would make the client reconnect every second.
 #[test]
 fn a_grpc_client_is_sent_nothing_that_it_cannot_take() {
     let large = "x".repeat(limits::XDS_RESPONSE_BYTES_MAX / 2 + 1);
-    let mut world = World::default();
+    let mut view = FakeView::default();
     for name in ["s/a", "s/b", "s/c"] {
-        world.put(CDS, name, &large);
-        world.put(EDS, name, &large);
+        view.put(CDS, name, &large);
+        view.put(EDS, name, &large);
     }
-    world.put(EDS, "s/d", &format!("{large}{large}"));
+    view.put(EDS, "s/d", &format!("{large}{large}"));
     let lengths = |responses: Vec<String>| responses.iter().map(String::len).collect::<Vec<_>>();
-    let mut script = Script::of(Dialect::Grpc, world.clone());
+    let mut script = Script::of(Dialect::Grpc, view.clone());
     assert_eq!(script.begin(CDS, "s/a s/b s/c"), NOTHING);
-    assert!(matches!(script.machine.books_mut().take_events()[..], [Event::TooLarge { kind: CDS, .. }]));
-    assert_eq!(script.change(|world| world.put(LDS, "s/a", "2")), NOTHING);
-    assert!(script.machine.books_mut().take_events().is_empty(), "not tried again");
+    assert!(matches!(script.protocol.state_mut().take_events()[..], [Event::TooLarge { kind: CDS, .. }]));
+    assert_eq!(script.change(|view| view.put(LDS, "s/a", "2")), NOTHING);
+    assert!(script.protocol.state_mut().take_events().is_empty(), "not tried again");
     assert_eq!(script.begin(EDS, "s/a s/b s/c s/d").len(), 1);
     for expected in [1, 1, 0] {
         let next = script.answer(EDS, "s/a s/b s/c s/d", ACK);
         assert_eq!(next.len(), expected, "in parts");
     }
-    assert!(script.machine.books_mut().take_events().iter().any(|event| matches!(event, Event::TooLarge { .. })));
-    let mut envoy = Script::of(Dialect::Envoy, world);
+    assert!(script.protocol.state_mut().take_events().iter().any(|event| matches!(event, Event::TooLarge { .. })));
+    let mut envoy = Script::of(Dialect::Envoy, view);
     assert!(lengths(envoy.begin(CDS, ""))[0] > limits::XDS_RESPONSE_BYTES_MAX);
 }
 
@@ -363,18 +363,18 @@ fn routes_of_a_new_cluster_wait_for_it_and_not_for_long() {
     assert_eq!(script.begin(RDS, "s/a s/b"), NOTHING, "no cluster is acknowledged yet");
     assert_eq!(script.answer(CDS, "", ACK), ["rds s/a=1 s/b=1"]);
     script.answer(RDS, "s/a s/b", ACK);
-    let sent = script.change(|world| {
-        world.put(CDS, "s/c", "1");
-        world.put_naming(RDS, "s/a", "2", &["s/a", "s/c"]);
-        world.put_naming(RDS, "s/b", "2", &["s/b", "elsewhere"]);
+    let sent = script.change(|view| {
+        view.put(CDS, "s/c", "1");
+        view.put_naming(RDS, "s/a", "2", &["s/a", "s/c"]);
+        view.put_naming(RDS, "s/b", "2", &["s/b", "elsewhere"]);
     });
     assert_eq!(sent, ["cds s/a=1 s/b=1 s/c=1", "rds s/b=2"], "one that is not there is not waited for");
     assert_eq!(script.answer(RDS, "s/a s/b", ACK), NOTHING);
-    let deadline = script.machine.books().deadline().expect("it waits");
+    let deadline = script.protocol.state().deadline().expect("it waits");
     assert_eq!(deadline, script.now + Duration::from_secs(5));
     script.now = deadline;
     assert_eq!(script.responses(), ["rds s/a=2"]);
-    assert_eq!(script.machine.books().deadline(), None);
+    assert_eq!(script.protocol.state().deadline(), None);
 }
 
 #[test]
@@ -384,9 +384,9 @@ fn routes_go_on_once_their_cluster_was_refused() {
     script.answer(CDS, "", ACK);
     script.begin(RDS, "s/a");
     script.answer(RDS, "s/a", ACK);
-    script.change(|world| {
-        world.put(CDS, "s/c", "1");
-        world.put_naming(RDS, "s/a", "2", &["s/c"]);
+    script.change(|view| {
+        view.put(CDS, "s/c", "1");
+        view.put_naming(RDS, "s/a", "2", &["s/c"]);
     });
     assert_eq!(script.answer(CDS, "", Some("cluster(s) s/c: bad")), ["rds s/a=2"]);
 }
@@ -405,9 +405,9 @@ fn equal_bytes_are_not_sent_and_their_new_version_is_had() {
         let mut script = Script::of(dialect, two_services());
         script.begin(CDS, names);
         script.answer(CDS, names, ACK);
-        assert_eq!(script.change(|world| world.put(CDS, "s/b", "1")), NOTHING);
-        let has = script.machine.books().ledger(CDS).delivered().has.clone();
-        assert_eq!(has.get("s/b").expect("had").version.index, script.world.index);
+        assert_eq!(script.change(|view| view.put(CDS, "s/b", "1")), NOTHING);
+        let has = script.protocol.state().type_state(CDS).delivered().acked.clone();
+        assert_eq!(has.get("s/b").expect("had").version.index, script.view.index);
     }
 }
 
@@ -416,7 +416,7 @@ fn one_of_a_type_is_under_way_and_the_next_is_the_newest() {
     let mut script = Script::envoy();
     script.begin(EDS, "s/a");
     for content in ["2", "3", "4"] {
-        assert_eq!(script.change(|world| world.put(EDS, "s/a", content)), NOTHING);
+        assert_eq!(script.change(|view| view.put(EDS, "s/a", content)), NOTHING);
     }
     assert_eq!(script.answer(EDS, "s/a", ACK), ["eds s/a=4"]);
 }
@@ -424,8 +424,8 @@ fn one_of_a_type_is_under_way_and_the_next_is_the_newest() {
 /// Names, versions and bytes depend on the state alone.
 #[test]
 fn two_nodes_with_one_state_send_the_same_versions() {
-    let world = two_services();
-    let [mut one, mut other] = [world.clone(), world.rebuilt()].map(|world| Script::of(Dialect::Envoy, world));
+    let view = two_services();
+    let [mut one, mut other] = [view.clone(), view.rebuilt()].map(|view| Script::of(Dialect::Envoy, view));
     for (kind, names) in [(CDS, ""), (EDS, "s/b s/a"), (LDS, "")] {
         one.begin(kind, names);
         other.begin(kind, names);
@@ -439,10 +439,10 @@ fn a_wildcard_takes_no_memory_of_its_own() {
     script.begin(CDS, "");
     script.answer(CDS, "", ACK);
     for round in 0..3 {
-        script.change(|world| world.put(CDS, "s/a", &round.to_string()));
+        script.change(|view| view.put(CDS, "s/a", &round.to_string()));
         script.answer(CDS, "", ACK);
     }
     use super::super::View;
-    let ledger = script.machine.books().ledger(CDS);
-    assert!(ledger.given().ptr_eq(&script.world.all(CDS)) && ledger.delivered().has.ptr_eq(ledger.given()));
+    let type_state = script.protocol.state().type_state(CDS);
+    assert!(type_state.sent().ptr_eq(&script.view.all(CDS)) && type_state.delivered().acked.ptr_eq(type_state.sent()));
 }

@@ -22,7 +22,7 @@ use crate::proto::envoy::service::discovery::v3::{DiscoveryRequest, DiscoveryRes
 /// A gRPC client of one target that behaves like its library.
 struct Caller {
     client: Client,
-    machine: Sotw,
+    protocol: Sotw,
     now: Instant,
     /// Names that the client subscribes to, per type.
     wanted: [Vec<String>; 4],
@@ -36,11 +36,11 @@ struct Caller {
 impl Caller {
     fn of(library: Library) -> Caller {
         let client = Client { library, ..client(Dialect::Grpc, &[]) };
-        let mut machine = Sotw::new(Dialect::Grpc, "thuban test".into());
-        machine.books_mut().follow(&client);
+        let mut protocol = Sotw::new(Dialect::Grpc, "thuban test".into());
+        protocol.state_mut().configure_steps(&client);
         Caller {
             client,
-            machine,
+            protocol,
             now: Instant::now(),
             wanted: Default::default(),
             begun: [false; 4],
@@ -65,8 +65,8 @@ impl Caller {
     }
 
     fn pump(&mut self, stage: &Stage) {
-        let view = stage.world.view(&self.client);
-        while let Some(response) = self.machine.next(&view, moment(self.now)) {
+        let view = stage.cache.view(&self.client);
+        while let Some(response) = self.protocol.next(&view, now_at(self.now)) {
             self.sent.push(response);
         }
     }
@@ -79,8 +79,8 @@ impl Caller {
             version_info: self.versions[kind.index()].clone(),
             ..Default::default()
         };
-        let view = stage.world.view(&self.client);
-        self.machine.take(request, &view, moment(self.now)).expect("a request that makes sense");
+        let view = stage.cache.view(&self.client);
+        self.protocol.take(request, &view, now_at(self.now)).expect("a request that makes sense");
         self.pump(stage);
     }
 
@@ -177,7 +177,7 @@ fn go_is_told_new_clusters_before_routes_lead_to_them() {
         assert_eq!(steps[0].0, first[0].0, "calls go where they went");
         assert_eq!(steps[0].1, *all, "and the new cluster is named");
         let due = stage.get(&caller.client, RDS, "shop/pay").expect("routes");
-        assert_eq!(caller.machine.books().ledger(RDS).given()["shop/pay"].version, due.version);
+        assert_eq!(caller.protocol.state().type_state(RDS).sent()["shop/pay"].version, due.version);
         // A change back to known clusters needs one step.
         stage.route("pay", json!([]));
         caller.pump(&stage);
@@ -198,7 +198,7 @@ fn the_second_step_waits_for_clusters_and_endpoints_for_a_while() {
     let response = caller.sent.remove(0);
     caller.ask(&stage, RDS, vec!["shop/pay".to_owned()], &response.nonce);
     assert!(caller.sent.is_empty(), "{:?}", caller.sent);
-    let deadline = caller.machine.books().deadline().expect("it is not for ever");
+    let deadline = caller.protocol.state().deadline().expect("it is not for ever");
     assert!(deadline <= caller.now + Duration::from_secs(5));
     caller.now = deadline;
     caller.pump(&stage);
@@ -232,7 +232,7 @@ fn a_change_while_go_was_away_comes_in_two_steps() {
             assert_eq!(*first, had, "{order:?}: calls go where they went");
             assert!(last.is_disjoint(&had) && last.is_subset(&steps[0].1), "{order:?}: {last:?} of {all:?}");
             let due = stage.get(&back.client, RDS, "shop/pay").expect("routes");
-            assert_eq!(back.machine.books().ledger(RDS).given()["shop/pay"].version, due.version);
+            assert_eq!(back.protocol.state().type_state(RDS).sent()["shop/pay"].version, due.version);
         }
     }
 }
@@ -277,7 +277,7 @@ fn a_client_that_names_no_clusters_waits_for_a_moment() {
     back.versions.clone_from(&before.versions);
     back.ask(&stage, RDS, vec!["shop/pay".to_owned()], "");
     assert!(back.sent.is_empty(), "{:?}", back.sent);
-    let deadline = back.machine.books().deadline().expect("it is not for ever");
+    let deadline = back.protocol.state().deadline().expect("it is not for ever");
     assert_eq!(deadline, back.now + Duration::from_millis(500));
     back.now = deadline;
     back.pump(&stage);

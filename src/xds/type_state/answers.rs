@@ -13,37 +13,37 @@ use crate::subscribers::streams::{REFUSALS_KEPT, RefusedResponse, ResourceRefusa
 impl TypeState {
     /// Processes the ACK of the response in flight.
     pub(in crate::xds) fn acknowledge(&mut self) {
-        let Some(sent) = self.under_way.take() else { return };
-        self.is_news = true;
-        (self.delivered.under_way, self.delivered.refused) = (None, None);
-        self.forget_unasked(&sent);
-        if sent.is_whole {
-            self.lacks.clear();
+        let Some(response) = self.in_flight.take() else { return };
+        self.has_update = true;
+        (self.delivered.in_flight, self.delivered.refused) = (None, None);
+        self.forget_unsubscribed(&response);
+        if response.is_whole {
+            self.nacked.clear();
         }
-        for named in &sent.changed {
-            self.lacks.remove(&named.name);
+        for named in &response.changed {
+            self.nacked.remove(&named.name);
         }
-        if self.lacks.is_empty() {
-            self.delivered.has = self.given.clone();
+        if self.nacked.is_empty() {
+            self.delivered.acked = self.sent.clone();
         } else {
-            self.take_over(sent.changed, &sent.removed);
+            self.take_over(response.changed, &response.removed);
         }
     }
 
     /// Processes the NACK of the response in flight. The resources named in the message count as refused, or all if it
     /// names none; the client has the others.
     pub(in crate::xds) fn refuse(&mut self, message: &str, at: Timestamp) {
-        let Some(sent) = self.under_way.take() else { return };
-        self.is_news = true;
-        self.delivered.under_way = None;
-        self.forget_unasked(&sent);
-        let mut refused = self.refused_by_name(message, &sent);
+        let Some(response) = self.in_flight.take() else { return };
+        self.has_update = true;
+        self.delivered.in_flight = None;
+        self.forget_unsubscribed(&response);
+        let mut refused = self.refused_by_name(message, &response);
         if refused.is_empty() {
-            refused = sent.changed.iter().map(|named| (named.name.clone(), named.resource.version)).collect();
-            self.lacks.extend(refused.iter().map(|(name, _)| name.clone()));
-            self.take_over(Vec::new(), &sent.removed);
+            refused = response.changed.iter().map(|named| (named.name.clone(), named.resource.version)).collect();
+            self.nacked.extend(refused.iter().map(|(name, _)| name.clone()));
+            self.take_over(Vec::new(), &response.removed);
         } else {
-            self.take_all_but(&refused, sent);
+            self.take_all_but(&refused, response);
         }
         let message = first_bytes(message, limits::XDS_REFUSAL_BYTES_MAX).to_owned();
         self.keep_refusal(&message, at, &refused);
@@ -59,33 +59,34 @@ impl TypeState {
         if refusals.len() >= REFUSALS_KEPT {
             refusals.remove(0);
         }
-        let given = refused.iter().filter_map(|(name, _)| self.given.get_key_value(name));
-        let resources = given.map(|(name, resource)| (name.clone(), resource.clone())).collect();
+        let sent = refused.iter().filter_map(|(name, _)| self.sent.get_key_value(name));
+        let resources = sent.map(|(name, resource)| (name.clone(), resource.clone())).collect();
         refusals.push(Arc::new(ResourceRefusal { message: message.to_owned(), at, resources }));
     }
 
     /// Drops resources of a response whose names were unsubscribed in between. Those that are subscribed again are
     /// scheduled to be sent.
-    fn forget_unasked(&mut self, sent: &InFlightResponse) {
-        if !sent.is_doubtful {
+    fn forget_unsubscribed(&mut self, response: &InFlightResponse) {
+        if !response.may_be_ignored {
             return;
         }
-        for named in &sent.changed {
+        for named in &response.changed {
             self.forget(&named.name);
-            if self.given.contains_key(&named.name) {
-                self.owed.insert(named.name.clone());
+            if self.sent.contains_key(&named.name) {
+                self.forced.insert(named.name.clone());
             }
         }
     }
 
-    fn refused_by_name(&self, message: &str, sent: &InFlightResponse) -> Vec<(Arc<str>, Version)> {
-        let changed: BTreeMap<&str, &NamedResource> = sent.changed.iter().map(|named| (&*named.name, named)).collect();
+    fn refused_by_name(&self, message: &str, response: &InFlightResponse) -> Vec<(Arc<str>, Version)> {
+        let changed: BTreeMap<&str, &NamedResource> =
+            response.changed.iter().map(|named| (&*named.name, named)).collect();
         let mut found: BTreeMap<Arc<str>, Version> = BTreeMap::new();
         for word in named_in(message) {
             if let Some(named) = changed.get(word) {
                 found.insert(named.name.clone(), named.resource.version);
-            } else if sent.is_whole
-                && let Some((name, resource)) = self.given.get_key_value(word)
+            } else if response.is_whole
+                && let Some((name, resource)) = self.sent.get_key_value(word)
             {
                 found.insert(name.clone(), resource.version);
             }
@@ -93,35 +94,35 @@ impl TypeState {
         found.into_iter().collect()
     }
 
-    fn take_all_but(&mut self, refused: &[(Arc<str>, Version)], sent: InFlightResponse) {
+    fn take_all_but(&mut self, refused: &[(Arc<str>, Version)], response: InFlightResponse) {
         let refused: BTreeSet<&Arc<str>> = refused.iter().map(|(name, _)| name).collect();
-        if sent.is_whole {
-            let before = std::mem::replace(&mut self.delivered.has, self.given.clone());
+        if response.is_whole {
+            let before = std::mem::replace(&mut self.delivered.acked, self.sent.clone());
             for name in &refused {
                 match before.get(*name) {
-                    Some(resource) => drop(self.delivered.has.insert((*name).clone(), resource.clone())),
-                    None => drop(self.delivered.has.remove(*name)),
+                    Some(resource) => drop(self.delivered.acked.insert((*name).clone(), resource.clone())),
+                    None => drop(self.delivered.acked.remove(*name)),
                 }
             }
-            self.lacks.clear();
+            self.nacked.clear();
         } else {
-            let taken: Vec<_> = sent.changed.into_iter().filter(|named| !refused.contains(&named.name)).collect();
+            let taken: Vec<_> = response.changed.into_iter().filter(|named| !refused.contains(&named.name)).collect();
             for named in &taken {
-                self.lacks.remove(&named.name);
+                self.nacked.remove(&named.name);
             }
-            self.take_over(taken, &sent.removed);
+            self.take_over(taken, &response.removed);
         }
-        self.lacks.extend(refused.into_iter().cloned());
+        self.nacked.extend(refused.into_iter().cloned());
     }
 
     fn take_over(&mut self, changed: Vec<NamedResource>, removed: &[Arc<str>]) {
         for name in removed {
-            self.delivered.has.remove(name);
+            self.delivered.acked.remove(name);
         }
         for NamedResource { name, resource } in changed {
             // A resource without a subscription is dropped.
-            if self.given.contains_key(&name) {
-                self.delivered.has.insert(name, resource);
+            if self.sent.contains_key(&name) {
+                self.delivered.acked.insert(name, resource);
             }
         }
     }

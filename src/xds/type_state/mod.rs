@@ -1,6 +1,6 @@
 //! State of one resource type of a stream: resources sent, resources acknowledged, and what is due.
 //!
-//! `given` has the last version sent per name, including versions that the client refused: those are not sent again
+//! `sent` has the last version sent per name, including versions that the client refused: those are not sent again
 //! until the resource changes. The register of clients gets a copy ([`Delivered`]). Both maps are clones of the view's
 //! map as long as they are equal to it; they then need no memory of their own, and comparing them costs nothing.
 
@@ -24,13 +24,13 @@ pub(super) use pending_diff::PendingDiff;
 use pending_diff::Seen;
 
 /// Bytes of a subscribed name in addition to its text: its allocation, and its entries in the subscription and in
-/// `given` or `absent`.
+/// `sent` or `reported_missing`.
 const OF_NAME: usize = 144;
 
 /// Current time for a step of a stream.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Moment {
-    pub(super) now: Instant,
+pub(super) struct Now {
+    pub(super) instant: Instant,
     /// Time of the cluster.
     pub(super) time: Timestamp,
 }
@@ -42,25 +42,25 @@ pub(super) struct TypeState {
     pub(super) is_begun: bool,
     pub(super) subscription: Subscription,
     /// Set if a response is due even if it is empty.
-    pub(super) is_answer_owed: bool,
+    pub(super) must_reply: bool,
     /// Time since which resources wait for clusters.
     pub(super) held_since: Option<Instant>,
     /// Time since which removals wait for routes without these names.
-    pub(super) kept_since: Option<Instant>,
+    pub(super) retained_since: Option<Instant>,
     /// Highest log index that was sent, or that the client named.
     pub(super) index: u64,
     /// Nonce of the last response; 0 before the first.
     pub(super) last_nonce: u64,
-    given: Resources,
-    /// Names for which the client lacks the version in `given`, because it refused it or because it is too large.
-    lacks: BTreeSet<Arc<str>>, // bound: xds-names
+    sent: Resources,
+    /// Names for which the client lacks the version in `sent`, because it refused it or because it is too large.
+    nacked: BTreeSet<Arc<str>>, // bound: xds-names
     /// Subscribed names that were reported as missing.
-    absent: BTreeSet<Arc<str>>, // bound: xds-names
+    reported_missing: BTreeSet<Arc<str>>, // bound: xds-names
     /// Names to send even if nothing has changed.
-    owed: BTreeSet<Arc<str>>, // bound: xds-names
-    under_way: Option<InFlightResponse>,
+    forced: BTreeSet<Arc<str>>, // bound: xds-names
+    in_flight: Option<InFlightResponse>,
     delivered: Delivered,
-    is_news: bool,
+    has_update: bool,
     seen: Option<Seen>,
     /// Name up to which everything was compared, if more is due than fits into one response.
     compared_to: Option<Arc<str>>,
@@ -73,7 +73,7 @@ struct InFlightResponse {
     /// Set if the response contains the whole subscription.
     is_whole: bool,
     /// Set if names were unsubscribed since, so that the client may have ignored a part of the response.
-    is_doubtful: bool,
+    may_be_ignored: bool,
 }
 
 /// A resource under the name that the client uses.
@@ -89,7 +89,7 @@ pub(super) struct OutgoingResponse {
     pub(super) changed: Vec<NamedResource>,
     pub(super) gone: Vec<Arc<str>>,
     /// Resources that the client has been sent after it, if nothing remains due.
-    pub(super) given: Option<Resources>,
+    pub(super) sent: Option<Resources>,
     /// Set if the response contains the whole subscription: the client deletes resources that are missing from it.
     pub(super) is_whole: bool,
 }
@@ -100,82 +100,82 @@ impl TypeState {
             kind,
             is_begun: false,
             subscription: Subscription::default(),
-            is_answer_owed: false,
+            must_reply: false,
             held_since: None,
-            kept_since: None,
+            retained_since: None,
             index: 0,
             last_nonce: 0,
-            given: Resources::new(),
-            lacks: BTreeSet::new(),
-            absent: BTreeSet::new(),
-            owed: BTreeSet::new(),
-            under_way: None,
+            sent: Resources::new(),
+            nacked: BTreeSet::new(),
+            reported_missing: BTreeSet::new(),
+            forced: BTreeSet::new(),
+            in_flight: None,
             delivered: Delivered::default(),
-            is_news: false,
+            has_update: false,
             seen: None,
             compared_to: None,
         }
     }
 
-    pub(super) fn is_under_way(&self) -> bool {
-        self.under_way.is_some()
+    pub(super) fn is_in_flight(&self) -> bool {
+        self.in_flight.is_some()
     }
 
     /// Reports whether a response may be sent: something is subscribed or due, and no response is in flight.
     pub(super) fn is_open(&self) -> bool {
-        self.under_way.is_none() && (self.is_answer_owed || !self.subscription.is_empty() || !self.owed.is_empty())
+        self.in_flight.is_none() && (self.must_reply || !self.subscription.is_empty() || !self.forced.is_empty())
     }
 
     /// Returns the state for the register of clients if it has changed since the last call.
-    pub(super) fn news(&mut self) -> Option<&Delivered> {
-        if !std::mem::take(&mut self.is_news) {
+    pub(super) fn take_update(&mut self) -> Option<&Delivered> {
+        if !std::mem::take(&mut self.has_update) {
             return None;
         }
         self.delivered.is_subscribed = !self.subscription.is_empty();
-        self.delivered.given = self.given.clone();
+        self.delivered.sent = self.sent.clone();
         let is_lacking =
-            |refusal: &Arc<ResourceRefusal>| refusal.resources.keys().any(|name| self.lacks.contains(name));
+            |refusal: &Arc<ResourceRefusal>| refusal.resources.keys().any(|name| self.nacked.contains(name));
         self.delivered.refusals.retain(is_lacking);
         Some(&self.delivered)
     }
 
     /// Returns the bytes of the subscribed names.
-    pub(super) fn kept_bytes(&self) -> usize {
+    pub(super) fn retained_bytes(&self) -> usize {
         self.subscription.bytes() + self.subscription.names().len() * OF_NAME
     }
 
     /// Schedules names to be sent, even if they have not changed.
-    pub(super) fn owe(&mut self, names: impl IntoIterator<Item = Arc<str>>) {
-        self.owed.extend(names);
+    pub(super) fn force(&mut self, names: impl IntoIterator<Item = Arc<str>>) {
+        self.forced.extend(names);
     }
 
     /// Schedules all subscribed names to be sent.
-    pub(super) fn owe_all(&mut self) {
-        self.owed.extend(self.subscription.names().iter().cloned());
+    pub(super) fn force_all(&mut self) {
+        self.forced.extend(self.subscription.names().iter().cloned());
     }
 
     /// Applies a change of the subscription and drops the state of unsubscribed names.
-    pub(super) fn follow(&mut self, changed: &Changed) {
-        self.is_news |= !changed.is_nothing() || !self.is_begun;
+    pub(super) fn apply_subscription(&mut self, changed: &Changed) {
+        self.has_update |= !changed.is_nothing() || !self.is_begun;
         if !changed.is_nothing() {
             (self.seen, self.compared_to) = (None, None);
         }
-        if let Some(sent) = &mut self.under_way {
-            sent.is_doubtful |= changed.is_all_dropped || !changed.dropped.is_empty();
+        if let Some(response) = &mut self.in_flight {
+            response.may_be_ignored |= changed.is_all_dropped || !changed.dropped.is_empty();
         }
         if changed.is_all_dropped {
-            let is_kept = |name: &Arc<str>| self.subscription.has(name) || self.is_on_its_way(name);
-            let kept = |map: &Resources| -> Resources {
-                let kept = map.iter().filter(|(name, _)| is_kept(name));
-                kept.map(|(name, resource)| (name.clone(), resource.clone())).collect()
+            let is_retained = |name: &Arc<str>| self.subscription.has(name) || self.is_on_its_way(name);
+            let retained = |map: &Resources| -> Resources {
+                let retained = map.iter().filter(|(name, _)| is_retained(name));
+                retained.map(|(name, resource)| (name.clone(), resource.clone())).collect()
             };
-            let (given, has) = (kept(&self.given), kept(&self.delivered.has));
-            self.lacks = self.lacks.iter().filter(|name| is_kept(name)).cloned().collect();
-            self.owed.retain(|name| self.subscription.has(name));
-            (self.given, self.delivered.has) = (given, has);
+            let (sent, has) = (retained(&self.sent), retained(&self.delivered.acked));
+            self.nacked = self.nacked.iter().filter(|name| is_retained(name)).cloned().collect();
+            self.forced.retain(|name| self.subscription.has(name));
+            (self.sent, self.delivered.acked) = (sent, has);
         }
         for name in &changed.dropped {
-            self.absent.remove(name);
+            self.reported_missing.remove(name);
             self.forget(name);
         }
     }
@@ -185,85 +185,85 @@ impl TypeState {
         if self.subscription.is_wildcard() || self.subscription.has(name) {
             return;
         }
-        self.owed.remove(name);
-        self.delivered.has.remove(name);
+        self.forced.remove(name);
+        self.delivered.acked.remove(name);
         if !self.is_on_its_way(name) {
-            self.lacks.remove(name);
-            self.given.remove(name);
+            self.nacked.remove(name);
+            self.sent.remove(name);
         }
     }
 
     fn is_on_its_way(&self, name: &Arc<str>) -> bool {
-        self.under_way.as_ref().is_some_and(|sent| sent.changed.iter().any(|named| named.name == *name))
+        self.in_flight.as_ref().is_some_and(|response| response.changed.iter().any(|named| named.name == *name))
     }
 
     /// Records that the client has a version of a resource, of which `now` is the current one. If they differ, the
     /// content of that version is unknown, and it will be replaced or removed.
-    pub(super) fn adopt(&mut self, name: &Arc<str>, version: Option<Version>, now: Option<Arc<Resource>>) {
+    pub(super) fn resume(&mut self, name: &Arc<str>, version: Option<Version>, now: Option<Arc<Resource>>) {
         (self.seen, self.compared_to) = (None, None);
-        self.is_news = true;
+        self.has_update = true;
         if let Some(now) = now.filter(|now| version.is_some_and(|version| version.hash == now.version.hash)) {
-            self.owed.remove(name);
-            self.delivered.has.insert(name.clone(), now.clone());
-            self.given.insert(name.clone(), now);
+            self.forced.remove(name);
+            self.delivered.acked.insert(name.clone(), now.clone());
+            self.sent.insert(name.clone(), now);
             return;
         }
         let version = version.unwrap_or_default();
         let (kind, name_of_it, head, body) = (self.kind, name.clone(), Bytes::new(), Bytes::new());
         let (releases, clusters) = (Vec::new(), Vec::new());
         let unknown = Resource { kind, name: name_of_it, version, head, body, releases, clusters };
-        self.given.insert(name.clone(), Arc::new(unknown));
+        self.sent.insert(name.clone(), Arc::new(unknown));
     }
 
     /// Records a resource as sent that the client has from another stream.
     pub(super) fn recall(&mut self, name: Arc<str>, had: Arc<Resource>) {
         (self.seen, self.compared_to) = (None, None);
-        self.is_news = true;
-        self.given.insert(name, had);
+        self.has_update = true;
+        self.sent.insert(name, had);
     }
 
     /// Records that a response was sent.
-    pub(super) fn sent(&mut self, sending: OutgoingResponse, now: Instant) {
+    pub(super) fn record_sent(&mut self, sending: OutgoingResponse, now: Instant) {
         self.give(&sending);
         self.last_nonce = sending.nonce;
-        self.is_answer_owed = false;
-        self.delivered.under_way = Some(now);
+        self.must_reply = false;
+        self.delivered.in_flight = Some(now);
         let OutgoingResponse { changed, gone, is_whole, .. } = sending;
-        self.under_way = Some(InFlightResponse { changed, removed: gone, is_whole, is_doubtful: false });
-        self.is_news = true;
+        self.in_flight = Some(InFlightResponse { changed, removed: gone, is_whole, may_be_ignored: false });
+        self.has_update = true;
     }
 
     /// Records resources that cannot be sent to this client. They are not tried again until they change.
     pub(super) fn skip(&mut self, sending: &OutgoingResponse) {
         self.give(sending);
-        self.is_news = true;
-        self.lacks.extend(sending.changed.iter().map(|named| named.name.clone()));
+        self.has_update = true;
+        self.nacked.extend(sending.changed.iter().map(|named| named.name.clone()));
     }
 
     fn give(&mut self, sending: &OutgoingResponse) {
         for NamedResource { name, resource } in &sending.changed {
-            self.owed.remove(name);
-            self.absent.remove(name);
+            self.forced.remove(name);
+            self.reported_missing.remove(name);
             self.index = self.index.max(resource.version.index);
-            if sending.given.is_none() {
-                self.given.insert(name.clone(), resource.clone());
+            if sending.sent.is_none() {
+                self.sent.insert(name.clone(), resource.clone());
             }
         }
         for name in &sending.gone {
-            self.owed.remove(name);
-            self.lacks.remove(name);
-            self.given.remove(name);
+            self.forced.remove(name);
+            self.nacked.remove(name);
+            self.sent.remove(name);
             if self.subscription.has(name) {
-                self.absent.insert(name.clone());
+                self.reported_missing.insert(name.clone());
             }
         }
-        if let Some(given) = &sending.given {
-            self.given = given.clone();
+        if let Some(sent) = &sending.sent {
+            self.sent = sent.clone();
         }
     }
 
     /// Records that any resource may have changed.
-    pub(super) fn begin_anew(&mut self) {
+    pub(super) fn invalidate(&mut self) {
         self.compared_to = None;
     }
 
@@ -275,15 +275,15 @@ impl TypeState {
     /// Reports whether a resource that the client has names this cluster.
     pub(super) fn names_cluster(&self, name: &str) -> bool {
         let names = |resource: &Arc<Resource>| resource.clusters.binary_search_by(|known| (**known).cmp(name)).is_ok();
-        self.delivered.has.values().any(names)
+        self.delivered.acked.values().any(names)
     }
 
-    pub(super) fn given_as(&self, name: &str) -> Option<&Arc<Resource>> {
-        self.given.get(name)
+    pub(super) fn sent_as(&self, name: &str) -> Option<&Arc<Resource>> {
+        self.sent.get(name)
     }
 
     /// Reports whether a change may affect the subscription.
-    pub(super) fn is_concerned(&self, touched: &Touched, namespaces: Option<&[String]>) -> bool {
+    pub(super) fn is_affected(&self, touched: &Touched, namespaces: Option<&[String]>) -> bool {
         let is_of = |name: &str| {
             // Escaped names are not compared; they always count as affected.
             if name.contains('%') || name.starts_with("xdstp:") {
@@ -306,9 +306,9 @@ impl TypeState {
 
     /// Reports whether the client was sent a resource and, if it was new, has answered.
     pub(super) fn is_answered(&self, name: &str) -> bool {
-        let is_new = |sent: &InFlightResponse| sent.changed.iter().any(|named| *named.name == *name);
-        self.given.contains_key(name)
-            && (self.delivered.has.contains_key(name) || !self.under_way.as_ref().is_some_and(is_new))
+        let is_new = |response: &InFlightResponse| response.changed.iter().any(|named| *named.name == *name);
+        self.sent.contains_key(name)
+            && (self.delivered.acked.contains_key(name) || !self.in_flight.as_ref().is_some_and(is_new))
     }
 
     #[cfg(test)]
@@ -317,7 +317,7 @@ impl TypeState {
     }
 
     #[cfg(test)]
-    pub(super) fn given(&self) -> &Resources {
-        &self.given
+    pub(super) fn sent(&self) -> &Resources {
+        &self.sent
     }
 }

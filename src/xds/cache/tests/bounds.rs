@@ -9,11 +9,11 @@ use crate::xds::ResourceCache;
 use crate::xds::cache::testing::drafts;
 
 fn made(stage: &Stage) -> usize {
-    stage.world.cells.lock().made
+    stage.cache.units.lock().made
 }
 
 fn at(region: &str, zone: &str, campus: &str) -> Client {
-    Client { place: Place { region: region.into(), zone: zone.into(), campus: campus.into() }, ..envoy() }
+    Client { locality: Locality { region: region.into(), zone: zone.into(), campus: campus.into() }, ..envoy() }
 }
 
 fn near(stage: &mut Stage, level: &str) {
@@ -90,9 +90,9 @@ fn many_places_cost_what_changed() {
     // Clients that specify less than the first level share few variants.
     near(&mut stage, "REGION");
     look(&stage);
-    stage.world.cells.lock().made = 0;
+    stage.cache.units.lock().made = 0;
     stage.all(&at("eu", "z9", "c9"), ResourceType::Cluster);
-    assert_eq!(stage.world.cells.lock().made, 0);
+    assert_eq!(stage.cache.units.lock().made, 0);
 }
 
 #[test]
@@ -109,13 +109,13 @@ fn made_up_namespaces_are_no_scopes() {
         let made_up = of(&format!("own-{number}"), &["shop", &format!("zzz-{number}")]);
         assert!(Arc::ptr_eq(&routes(&made_up), &plain));
     }
-    assert_eq!(stage.world.cells.lock().wilds.len(), 1);
+    assert_eq!(stage.cache.units.lock().wildcards.len(), 1);
     // A client's own namespace matters only if its services are in the scope.
     assert!(Arc::ptr_eq(&routes(&of("web", &["shop"])), &plain));
     assert!(routes(&of("shop", &["shop"])).differs(&plain));
     let empty: RouteConfiguration = stage.decoded(&envoy(), ResourceType::Route, "outbound/made-up");
     assert_eq!(empty.virtual_hosts, []);
-    assert_eq!(stage.world.cells.lock().wilds.len(), 1);
+    assert_eq!(stage.cache.units.lock().wildcards.len(), 1);
 }
 
 #[test]
@@ -126,9 +126,9 @@ fn a_scope_is_forgotten_when_no_stream_uses_it() {
     stage.all(&client, ResourceType::Cluster);
     stage.get(&client, ResourceType::Route, "outbound");
     let forget = |stage: &Stage| {
-        let garbage = stage.world.cells.lock().wilds.forget_idle();
+        let garbage = stage.cache.units.lock().wildcards.forget_idle();
         drop(garbage);
-        stage.world.cells.lock().wilds.len()
+        stage.cache.units.lock().wildcards.len()
     };
     assert_eq!((forget(&stage), forget(&stage)), (2, 2), "a stream has it");
     drop(client);
@@ -149,7 +149,7 @@ fn bytes_that_nobody_has_are_bounded() {
     let mut most = 0;
     for number in 0..1_200 {
         stage.all(&at("eu", "z1", &format!("c{number}")), ResourceType::Cluster);
-        most = most.max(stage.world.cells.lock().kept_bytes());
+        most = most.max(stage.cache.units.lock().retained_bytes());
     }
     let max = limits::XDS_KEPT_BYTES_MAX;
     assert!(most > max / 2 && most <= max + max / 8, "{most}");
@@ -172,24 +172,24 @@ fn a_change_tells_whose_resources_may_differ() {
     for kind in [ResourceType::Cluster, ResourceType::Endpoints, ResourceType::Route] {
         stage.all(&envoy(), kind);
     }
-    let number = |world: &ResourceCache| *world.changes().borrow();
+    let number = |cache: &ResourceCache| *cache.changes().borrow();
     let names = ["shop/pay", "shop/cart", "web/front", "a%2Fb/c"];
-    let seen = number(&stage.world);
+    let seen = number(&stage.cache);
     stage.instances(Op::Create, "shop", "cart", json!([{"host": "10.0.0.1"}]));
-    let touched = texts(stage.world.touched_since(seen).expect("known"), &names);
+    let touched = texts(stage.cache.touched_since(seen).expect("known"), &names);
     assert_eq!(
         touched,
         BTreeSet::from(["shop/cart", "shop/pay"]),
         "the one's instances are those of a set of the other"
     );
-    let seen = number(&stage.world);
+    let seen = number(&stage.cache);
     stage.instances(Op::Create, "a/b", "c", json!([{"host": "10.0.0.1"}]));
-    assert_eq!(texts(stage.world.touched_since(seen).expect("known"), &names), BTreeSet::from(["a%2Fb/c"]));
-    assert!(stage.world.touched_since(number(&stage.world)).expect("known").is_empty());
+    assert_eq!(texts(stage.cache.touched_since(seen).expect("known"), &names), BTreeSet::from(["a%2Fb/c"]));
+    assert!(stage.cache.touched_since(number(&stage.cache)).expect("known").is_empty());
     for number in 0..80 {
         stage.instances(Op::Create, "shop", "cart", json!([{"host": format!("10.0.1.{number}")}]));
     }
-    assert!(stage.world.touched_since(seen).is_none(), "too long ago");
+    assert!(stage.cache.touched_since(seen).is_none(), "too long ago");
 }
 
 /// A state received as a whole, as from a snapshot, retires subsets like any other change.
@@ -200,15 +200,14 @@ async fn clusters_of_labels_stay_after_a_snapshot() {
     stage.route("pay", json!([{"name": "r", "destinations": [group(json!({"version": exact("1")}), 1, 0)]}]));
     let clusters = |stage: &Stage| names(&stage.all(&envoy(), ResourceType::Cluster)).len();
     assert_eq!(clusters(&stage), 2);
-    let newest = stage.newest_release("pay");
-    let draft: Vec<_> = drafts(json!([{"rule_name": "pay", "release_name": newest}]));
+    let last_modified = stage.newest_release("pay");
+    let draft: Vec<_> = drafts(json!([{"rule_name": "pay", "release_name": last_modified}]));
     stage.bench.apply(Command::RuleReleases(Family::Routing, ReleaseOp::Withdraw, draft));
-    stage.state.replace(stage.bench.catalog.view());
-    stage.state.feed().replaced(stage.bench.index);
-    stage.world.take_changes();
+    stage.state.replace(stage.bench.catalog.view(), stage.bench.index);
+    stage.cache.apply_changes();
     assert_eq!((clusters(&stage), route_names(&stage, &grpc()).len()), (2, 1));
     tokio::time::advance(std::time::Duration::from_secs(61)).await;
-    stage.world.take_changes();
+    stage.cache.apply_changes();
     assert_eq!(clusters(&stage), 1);
 }
 
@@ -226,9 +225,9 @@ fn who_answers_alone_pays_for_its_map() {
     stage.publish(Family::Routing, "pay", "gray", Some("eu"));
     let of_zone = |zone: &str| client(Dialect::Envoy, &[("zone", zone)]);
     let charge = |client: &Client| {
-        let before = client.kept_bytes();
+        let before = client.retained_bytes();
         assert!(stage.get(client, ResourceType::Route, "outbound").is_some());
-        client.kept_bytes() - before
+        client.retained_bytes() - before
     };
     let alone = of_zone("eu");
     let whole = charge(&alone);

@@ -69,9 +69,9 @@ fn a_locality_is_named_once_in_an_assignment() {
     let name = routes(&stage, &grpc())[0].action.clone().map(|action| format!("{action:?}")).unwrap_or_default();
     let name = name.split('"').find(|text| text.starts_with("shop/pay|")).expect("a cluster of labels").to_owned();
     let endpoints: ClusterLoadAssignment = stage.decoded(&grpc(), ResourceType::Endpoints, &name);
-    let places: Vec<String> =
+    let localities: Vec<String> =
         endpoints.endpoints.iter().filter_map(|one| Some(one.locality.clone()?.sub_zone)).collect();
-    assert_eq!(places, [";w=100", ";w=100;p=1"]);
+    assert_eq!(localities, [";w=100", ";w=100;p=1"]);
 }
 
 #[test]

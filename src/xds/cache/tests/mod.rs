@@ -26,7 +26,8 @@ use crate::proto::envoy::config::endpoint::v3::{ClusterLoadAssignment, lb_endpoi
 use crate::proto::envoy::config::listener::v3::Listener;
 use crate::proto::envoy::config::route::v3::RouteConfiguration;
 use crate::xds::Source;
-use crate::xds::client::{Client, Place};
+use crate::xds::client::Client;
+use crate::xds::locality::Locality;
 
 fn names(resources: &Resources) -> Vec<&str> {
     resources.keys().map(|name| &**name).collect()
@@ -52,8 +53,8 @@ fn endpoint_texts(message: &ClusterLoadAssignment) -> Vec<String> {
         });
         let endpoints: Vec<_> = endpoints.collect();
         let weight = of.load_balancing_weight.unwrap_or_default();
-        let place = format!("{}/{}/{}", locality.region, locality.zone, locality.sub_zone);
-        format!("{} {place} {weight} {}", of.priority, endpoints.join(" "))
+        let locality = format!("{}/{}/{}", locality.region, locality.zone, locality.sub_zone);
+        format!("{} {locality} {weight} {}", of.priority, endpoints.join(" "))
     });
     localities.collect()
 }
@@ -214,7 +215,7 @@ fn names_under_the_authority_are_answered_under_it() {
 fn a_change_leaves_what_it_is_not_about() {
     let mut stage = Stage::new();
     stage.services(Op::Create, &[("shop", "pay"), ("shop", "cart")]);
-    let changes = stage.world.changes();
+    let changes = stage.cache.changes();
     let clusters = stage.all(&envoy(), ResourceType::Cluster);
     let (pay, cart) = (clusters["shop/pay"].clone(), clusters["shop/cart"].clone());
     let number = *changes.borrow();
@@ -285,8 +286,10 @@ fn endpoints_are_near_the_caller() {
         "namespace": "shop", "service": "pay", "match_level": "ZONE", "max_match_level": "REGION"}});
     stage.save(Family::Routing, "near", nearby);
     stage.publish(Family::Routing, "near", "r1", None);
-    let caller =
-        |zone: &str| Client { place: Place { region: "eu".into(), zone: zone.into(), campus: "c1".into() }, ..envoy() };
+    let caller = |zone: &str| Client {
+        locality: Locality { region: "eu".into(), zone: zone.into(), campus: "c1".into() },
+        ..envoy()
+    };
     let endpoints_of = |client: &Client| {
         let clusters = stage.all(client, ResourceType::Cluster);
         let cluster = Cluster::decode(clusters["shop/pay"].bytes()).expect("a cluster");
@@ -374,10 +377,10 @@ async fn clusters_of_labels_stay_for_a_minute() {
     stage.release(Family::Routing, ReleaseOp::Withdraw, "pay", &stage.newest_release("pay"));
     assert_eq!((clusters(&stage), route_names(&stage, &grpc()).len()), (2, 1));
     tokio::time::advance(std::time::Duration::from_secs(59)).await;
-    stage.world.take_changes();
+    stage.cache.apply_changes();
     assert_eq!(clusters(&stage), 2);
     tokio::time::advance(std::time::Duration::from_secs(2)).await;
-    stage.world.take_changes();
+    stage.cache.apply_changes();
     assert_eq!(clusters(&stage), 1);
 }
 

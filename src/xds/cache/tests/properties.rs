@@ -96,8 +96,8 @@ fn publish(stage: &mut Stage, rule: u8, version: u8, is_by_value: bool, zone: Op
 
 fn clients() -> [Client; 4] {
     let of_shop = Client { namespaces: Some(["shop".to_owned(), "web".to_owned()].into()), ..envoy() };
-    let at = Place { region: "eu".into(), zone: "eu-1".into(), campus: String::new() };
-    let in_zone = Client { place: at, ..client(Dialect::Envoy, &[("zone", "z0")]) };
+    let at = Locality { region: "eu".into(), zone: "eu-1".into(), campus: String::new() };
+    let in_zone = Client { locality: at, ..client(Dialect::Envoy, &[("zone", "z0")]) };
     [envoy(), of_shop, in_zone, client(Dialect::Grpc, &[("zone", "z1")])]
 }
 
@@ -122,7 +122,7 @@ proptest! {
             apply(&mut stage, step);
         }
         // Retired subsets are not a part of the state.
-        stage.forget_lingering();
+        stage.forget_retired();
         let anew = Stage::over(stage.bench.clone());
         for client in clients() {
             let (kept, made) = (everything(&stage, &client), everything(&anew, &client));

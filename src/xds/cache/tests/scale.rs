@@ -22,14 +22,14 @@ fn crowd(stage: &mut Stage) -> Vec<Client> {
 
 /// Returns the number of units built while all clients request everything.
 fn made_while_all_look(stage: &Stage, clients: &[Client]) -> usize {
-    let before = stage.world.cells.lock().made;
+    let before = stage.cache.units.lock().made;
     for client in clients {
-        let view = stage.world.view(client);
+        let view = stage.cache.view(client);
         assert_eq!(view.all(ResourceType::Cluster).len(), SERVICES);
         assert_eq!(view.all(ResourceType::Endpoints).len(), SERVICES);
         assert!(view.get(ResourceType::Route, "outbound").is_some());
     }
-    stage.world.cells.lock().made - before
+    stage.cache.units.lock().made - before
 }
 
 #[test]
@@ -58,12 +58,12 @@ fn a_change_costs_what_it_changed() {
 }
 
 fn made_with_sets(stage: &Stage, clients: &[Client]) -> usize {
-    let before = stage.world.cells.lock().made;
+    let before = stage.cache.units.lock().made;
     for client in clients {
         assert_eq!(stage.all(client, ResourceType::Cluster).len(), SERVICES + 1);
         assert!(stage.get(client, ResourceType::Route, "outbound").is_some());
     }
-    stage.world.cells.lock().made - before
+    stage.cache.units.lock().made - before
 }
 
 /// Every service may call it, but no units of the callers depend on the rule.
@@ -72,7 +72,7 @@ fn a_rule_for_callers_of_one_service_costs_that_service() {
     let mut stage = Stage::new();
     let clients = crowd(&mut stage);
     made_while_all_look(&stage, &clients);
-    let number = *stage.world.changes().borrow();
+    let number = *stage.cache.changes().borrow();
     let rule = |value: &str| {
         let caller = json!({"namespace": "*", "service": "*"});
         let callee = json!({"namespace": "shop", "service": "s0500"});
@@ -85,7 +85,7 @@ fn a_rule_for_callers_of_one_service_costs_that_service() {
         stage.publish(Family::Routing, "of one", value, None);
         assert_eq!(made_while_all_look(&stage, &clients), 3, "its cluster, endpoints and virtual host");
     }
-    let touched = stage.world.touched_since(number).expect("known");
+    let touched = stage.cache.touched_since(number).expect("known");
     let has = |name: &str| touched.iter().any(|touched| touched.has(name));
     assert_eq!((has("shop/s0500"), has("shop/s0499")), (true, false));
 }

@@ -15,22 +15,22 @@ const GRPC_PERCENT_MAX: u32 = 99;
 const INTERVAL_MAX_S: u32 = 10;
 
 /// Returns the message for clients of a dialect, or `None` if they support no part of it. Other detectors are disabled.
-pub(super) fn detection(asked: &Detection, dialect: Dialect) -> Option<OutlierDetection> {
-    let consecutive = asked.consecutive_errors.filter(|_| dialect == Dialect::Envoy);
-    if consecutive.is_none() && asked.error_rate.is_none() {
+pub(super) fn detection(wanted: &Detection, dialect: Dialect) -> Option<OutlierDetection> {
+    let consecutive = wanted.consecutive_errors.filter(|_| dialect == Dialect::Envoy);
+    if consecutive.is_none() && wanted.error_rate.is_none() {
         return None;
     }
-    let interval = match &asked.error_rate {
+    let interval = match &wanted.error_rate {
         Some(rate) => rate.interval_s,
-        None => (asked.sleep_s / INTERVAL_MAX_S).clamp(1, INTERVAL_MAX_S),
+        None => (wanted.sleep_s / INTERVAL_MAX_S).clamp(1, INTERVAL_MAX_S),
     };
     let message = OutlierDetection {
         consecutive_5xx: consecutive,
         interval: seconds(interval),
-        base_ejection_time: seconds(asked.sleep_s),
+        base_ejection_time: seconds(wanted.sleep_s),
         // Otherwise the time would increase with each ejection of an instance.
-        max_ejection_time: seconds(asked.sleep_s),
-        max_ejection_percent: asked.max_ejection_percent,
+        max_ejection_time: seconds(wanted.sleep_s),
+        max_ejection_percent: wanted.max_ejection_percent,
         enforcing_consecutive_5xx: Some(if consecutive.is_some() { ALWAYS } else { 0 }),
         enforcing_success_rate: Some(0),
         enforcing_consecutive_gateway_failure: Some(0),
@@ -40,7 +40,7 @@ pub(super) fn detection(asked: &Detection, dialect: Dialect) -> Option<OutlierDe
         successful_active_health_check_uneject_host: Some(false),
         ..Default::default()
     };
-    Some(match &asked.error_rate {
+    Some(match &wanted.error_rate {
         Some(rate) => with_rate(message, rate, dialect),
         None => message,
     })

@@ -112,8 +112,8 @@ fn number_of(content: &str) -> u64 {
 
 /// A client, and the messages between it and its stream.
 struct Model<P: Protocol> {
-    world: World,
-    machine: P::ProtocolVariant,
+    view: FakeView,
+    protocol: P::ProtocolVariant,
     now: Instant,
     sides: [Side; 4],
     to_node: VecDeque<<P::ProtocolVariant as ProtocolVariant>::Request>,
@@ -138,8 +138,8 @@ trait Protocol: Sized {
 impl<P: Protocol> Model<P> {
     fn new() -> Model<P> {
         Model {
-            world: two_services_numbered(),
-            machine: P::ProtocolVariant::new(Dialect::Envoy, "thuban test".into()),
+            view: two_services_numbered(),
+            protocol: P::ProtocolVariant::new(Dialect::Envoy, "thuban test".into()),
             now: Instant::now(),
             sides: Default::default(),
             to_node: VecDeque::new(),
@@ -152,11 +152,11 @@ impl<P: Protocol> Model<P> {
     fn step(&mut self, step: Step) {
         match step {
             Step::Put { kind, name, is_bad } => {
-                let content = format!("{}{}", self.world.index, if is_bad { BAD } else { "" });
+                let content = format!("{}{}", self.view.index, if is_bad { BAD } else { "" });
                 let clusters: &[&str] = if kind >= LDS.index() { &NAMES[name..=name] } else { &[] };
-                self.world.put_naming(ResourceType::ALL[kind], NAMES[name], &content, clusters);
+                self.view.put_naming(ResourceType::ALL[kind], NAMES[name], &content, clusters);
             }
-            Step::Remove { kind, name } => self.world.remove(ResourceType::ALL[kind], NAMES[name]),
+            Step::Remove { kind, name } => self.view.remove(ResourceType::ALL[kind], NAMES[name]),
             Step::Request => drop(self.deliver_request()),
             Step::Response => drop(self.deliver_response()),
             Step::Pump { room } => drop(self.pump(room)),
@@ -171,8 +171,8 @@ impl<P: Protocol> Model<P> {
     }
 
     fn come_back(&mut self) {
-        self.world = self.world.rebuilt();
-        self.machine = P::ProtocolVariant::new(Dialect::Envoy, "thuban test".into());
+        self.view = self.view.rebuilt();
+        self.protocol = P::ProtocolVariant::new(Dialect::Envoy, "thuban test".into());
         self.to_node.clear();
         self.to_client.clear();
         self.warming.clear();
@@ -188,9 +188,9 @@ impl<P: Protocol> Model<P> {
 
     fn deliver_request(&mut self) -> bool {
         let Some(request) = self.to_node.pop_front() else { return false };
-        let index = self.machine.named_index(&request);
-        assert!(index.is_none_or(|index| index <= self.world.index));
-        self.machine.take(request, &self.world, moment(self.now)).expect("a request that makes sense");
+        let index = self.protocol.named_index(&request);
+        assert!(index.is_none_or(|index| index <= self.view.index));
+        self.protocol.take(request, &self.view, now_at(self.now)).expect("a request that makes sense");
         true
     }
 
@@ -201,7 +201,7 @@ impl<P: Protocol> Model<P> {
     }
 
     fn pump(&mut self, room: usize) -> bool {
-        let next = || self.machine.next(&self.world, moment(self.now));
+        let next = || self.protocol.next(&self.view, now_at(self.now));
         let sent: Vec<_> = std::iter::from_fn(next).take(room).collect();
         let is_something = !sent.is_empty();
         self.to_client.extend(sent);
@@ -234,13 +234,13 @@ impl<P: Protocol> Model<P> {
             if is_moving {
                 continue;
             }
-            if let Some(deadline) = self.machine.books().deadline() {
+            if let Some(deadline) = self.protocol.state().deadline() {
                 assert!(deadline <= self.now + Duration::from_secs(5), "nothing waits for longer");
                 self.now = deadline;
                 continue;
             }
             // A proxy waits at most 15 s for endpoints that do not exist.
-            let is_there = |name: &String| self.world.get(EDS, name).is_some();
+            let is_there = |name: &String| self.view.get(EDS, name).is_some();
             assert!(!self.warming.iter().any(is_there), "warming for ever: {:?}", self.warming);
             if self.unanswered.is_none() {
                 return;
@@ -253,12 +253,12 @@ impl<P: Protocol> Model<P> {
 
     fn check(&self) {
         for kind in ResourceType::ALL {
-            let (side, ledger) = (&self.sides[kind.index()], self.machine.books().ledger(kind));
-            assert!(!ledger.is_under_way());
+            let (side, type_state) = (&self.sides[kind.index()], self.protocol.state().type_state(kind));
+            assert!(!type_state.is_in_flight());
             let mut shown = BTreeMap::new();
             for name in NAMES.into_iter().filter(|name| side.covers(name)) {
-                let all = self.world.all(kind);
-                let by_name = || self.world.get(kind, name).filter(|_| side.names.contains(name));
+                let all = self.view.all(kind);
+                let by_name = || self.view.get(kind, name).filter(|_| side.names.contains(name));
                 if let Some(found) = all.get(name).cloned().or_else(by_name) {
                     shown.insert(name, String::from_utf8_lossy(&found.bytes()).into_owned());
                 }
@@ -267,29 +267,29 @@ impl<P: Protocol> Model<P> {
                 let had = side.has.get(*name).map(|had| had.content.as_str());
                 if !content.ends_with(BAD) {
                     assert_eq!(had, Some(content.as_str()), "{kind:?} {name}");
-                    let told = ledger.delivered().has.get(*name).map(|found| found.bytes());
+                    let told = type_state.delivered().acked.get(*name).map(|found| found.bytes());
                     assert_eq!(told.as_deref(), Some(content.as_bytes()), "{kind:?} {name}: the register");
                 }
             }
             let is_exact = kind.is_whole() || P::ProtocolVariant::IS_DELTA;
             let surplus = side.has.keys().find(|name| is_exact && !shown.contains_key(name.as_str()));
             assert_eq!(surplus, None, "{kind:?} is gone");
-            assert!(ledger.delivered().has.keys().all(|name| side.covers(name)), "{kind:?}");
+            assert!(type_state.delivered().acked.keys().all(|name| side.covers(name)), "{kind:?}");
         }
     }
 }
 
-fn two_services_numbered() -> World {
-    let mut world = World::default();
+fn two_services_numbered() -> FakeView {
+    let mut view = FakeView::default();
     for name in ["s/a", "s/b"] {
         for kind in [CDS, EDS] {
-            world.put(kind, name, "0");
+            view.put(kind, name, "0");
         }
         for kind in [LDS, RDS] {
-            world.put_naming(kind, name, "0", &[name]);
+            view.put_naming(kind, name, "0", &[name]);
         }
     }
-    world
+    view
 }
 
 fn run<P: Protocol>(steps: Vec<Step>) -> Model<P> {
@@ -320,7 +320,7 @@ proptest! {
         let mut model = run::<OfDelta>(good.collect());
         model.come_back();
         while model.deliver_request() {}
-        while let Some(response) = model.machine.next(&model.world, moment(model.now)) {
+        while let Some(response) = model.protocol.next(&model.view, now_at(model.now)) {
             let side = &model.sides[ResourceType::of_url(&response.type_url).expect("a type").index()];
             prop_assert!(response.resources.is_empty());
             let is_asked = |name: &String| side.names.contains(name);

@@ -8,15 +8,15 @@ use std::sync::Arc;
 
 use super::BuildContext;
 use crate::model::instance::{Instance, Location};
-use crate::xds::client::Place;
+use crate::xds::locality::Locality;
 use crate::xds::names::ServiceName;
 
 /// Bytes of a known location in addition to its texts.
-const PLACE_BYTES: usize = 128;
+const LOCALITY_BYTES: usize = 128;
 
 /// Locations of the instances of a service, if nearness counts.
 #[derive(Debug, Default)]
-pub(crate) struct Places {
+pub(crate) struct Localities {
     /// Narrowest level that counts.
     first: u32,
     regions: BTreeSet<String>,       // bound: state
@@ -24,21 +24,21 @@ pub(crate) struct Places {
     campuses: BTreeSet<[String; 3]>, // bound: state
 }
 
-impl Places {
+impl Localities {
     /// Returns `None` if nearness does not count for the endpoints of the service.
-    pub(super) fn of(ctx: &mut BuildContext<'_>, name: &ServiceName) -> Option<Places> {
+    pub(super) fn of(ctx: &mut BuildContext<'_>, name: &ServiceName) -> Option<Localities> {
         let service = ctx.service(name)?;
         let first = ctx.policies(&service).first_level()?;
-        let mut places = Places { first, ..Places::default() };
-        places.add(&ctx.instances(&service));
-        for set in ctx.sets(&service).values() {
-            for choice in &set.choices {
+        let mut localities = Localities { first, ..Localities::default() };
+        localities.add(&ctx.instances(&service));
+        for subset in ctx.subsets(&service).values() {
+            for choice in &subset.choices {
                 if let Some(service) = ctx.service(&choice.service()) {
-                    places.add(&ctx.instances(&service));
+                    localities.add(&ctx.instances(&service));
                 }
             }
         }
-        Some(places)
+        Some(localities)
     }
 
     fn add(&mut self, instances: &[&Arc<Instance>]) {
@@ -53,33 +53,27 @@ impl Places {
     }
 
     /// Returns the parts of a locality that make a difference.
-    pub(crate) fn nearest(&self, place: &Place) -> Place {
-        let Place { region, zone, campus } = place_from(self.first, place);
+    pub(crate) fn nearest(&self, locality: &Locality) -> Locality {
+        let Locality { region, zone, campus } = locality.from_level(self.first);
         let has_zone = !zone.is_empty() && self.zones.contains(&[region.clone(), zone.clone()]);
         let has_campus =
             has_zone && !campus.is_empty() && self.campuses.contains(&[region.clone(), zone.clone(), campus.clone()]);
         let has_region = has_zone || (!region.is_empty() && self.regions.contains(&region));
         let kept = |has: bool, text: String| if has { text } else { String::new() };
-        Place { region: kept(has_region, region), zone: kept(has_zone, zone), campus: kept(has_campus, campus) }
+        Locality { region: kept(has_region, region), zone: kept(has_zone, zone), campus: kept(has_campus, campus) }
     }
 
     pub(super) fn bytes(&self) -> usize {
-        PLACE_BYTES * (self.regions.len() + self.zones.len() + self.campuses.len())
+        LOCALITY_BYTES * (self.regions.len() + self.zones.len() + self.campuses.len())
     }
-}
-
-/// Returns the parts of a locality from a level on; 0 is the narrowest.
-pub(crate) fn place_from(first: u32, place: &Place) -> Place {
-    let kept = |level: u32, text: &str| if first <= level { text.to_owned() } else { String::new() };
-    Place { campus: kept(0, &place.campus), zone: kept(1, &place.zone), region: kept(2, &place.region) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn place([region, zone, campus]: [&str; 3]) -> Place {
-        Place { region: region.into(), zone: zone.into(), campus: campus.into() }
+    fn locality([region, zone, campus]: [&str; 3]) -> Locality {
+        Locality { region: region.into(), zone: zone.into(), campus: campus.into() }
     }
 
     #[test]
@@ -100,9 +94,9 @@ mod tests {
             (3, ["eu", "eu-1", "c1"], ["", "", ""]),
         ];
         for (first, asked, expected) in rows {
-            let mut places = Places { first, ..Places::default() };
-            places.add(&instances.iter().collect::<Vec<_>>());
-            assert_eq!(places.nearest(&place(asked)), place(expected), "{first} {asked:?}");
+            let mut localities = Localities { first, ..Localities::default() };
+            localities.add(&instances.iter().collect::<Vec<_>>());
+            assert_eq!(localities.nearest(&locality(asked)), locality(expected), "{first} {asked:?}");
         }
     }
 }

@@ -1,29 +1,35 @@
 //! View of the resource cache for one client.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use super::View;
-use super::cache::ResourceCache;
-use super::client::Client;
-use super::names::{self, ClusterName, Federated, ProxyRoutes, ServiceName};
-use super::resources::{self, Draft, UnitKey, UnitKind};
+use tokio::sync::watch;
+
+use super::{ResourceCache, Touched};
 use crate::model::mesh::Dialect;
 use crate::model::mesh::resource::{Resource, ResourceType, Resources};
+use crate::reads::catch_up::{CATCH_UP_LIMIT, Reached, reach};
+use crate::tasks::in_place;
+use crate::xds::client::Client;
+use crate::xds::keys::{UnitKey, UnitKind};
+use crate::xds::names::{self, ClusterName, Federated, ProxyRoutes, ServiceName};
+use crate::xds::resources::{self, Draft};
+use crate::xds::{Source, View};
 
 /// Dialect in which endpoints are built; they are equal in both.
 const OF_EVERYBODY: Dialect = Dialect::Grpc;
 
 /// Resources for one client. Changes between two calls are visible in the second one.
 pub struct CacheView<'a> {
-    world: &'a ResourceCache,
+    cache: &'a ResourceCache,
     client: &'a Client,
     applied_index: u64,
 }
 
 impl<'a> CacheView<'a> {
-    pub(super) fn new(world: &'a ResourceCache, client: &'a Client) -> Self {
-        let applied_index = world.known_index();
-        CacheView { world, client, applied_index }
+    fn new(cache: &'a ResourceCache, client: &'a Client) -> Self {
+        let applied_index = cache.known_index();
+        CacheView { cache, client, applied_index }
     }
 
     fn of_unit(
@@ -31,58 +37,58 @@ impl<'a> CacheView<'a> {
         kind: UnitKind,
         name: ServiceName,
         authority: Option<&Arc<str>>,
-        asked: &str,
+        requested: &str,
     ) -> Option<Arc<Resource>> {
         let key = UnitKey { kind, dialect: self.client.dialect, name, authority: authority.cloned() };
-        self.world.unit_for(self.client, &key).named(asked).cloned()
+        self.cache.unit_for(self.client, &key).named(requested).cloned()
     }
 
     /// Returns all resources of a kind, of the services that the client's wildcard covers.
     fn gathered(&self, kind: UnitKind, dialect: Dialect) -> Resources {
-        self.world.all(self.client, kind, dialect).resources
+        self.cache.all(self.client, kind, dialect).resources
     }
 
-    fn cluster(&self, asked: &str, plain: &str, authority: Option<&Arc<str>>) -> Option<Arc<Resource>> {
-        if let Some(inbound) = self.inbound_cluster().filter(|inbound| *inbound.name == *asked) {
+    fn cluster(&self, requested: &str, plain: &str, authority: Option<&Arc<str>>) -> Option<Arc<Resource>> {
+        if let Some(inbound) = self.inbound_cluster().filter(|inbound| *inbound.name == *requested) {
             return Some(inbound);
         }
-        let ClusterName { service, place, .. } = ClusterName::parse(plain)?;
-        place.is_none().then(|| self.of_unit(UnitKind::Clusters, service, authority, asked))?
+        let ClusterName { service, locality, .. } = ClusterName::parse(plain)?;
+        locality.is_none().then(|| self.of_unit(UnitKind::Clusters, service, authority, requested))?
     }
 
-    fn endpoints(&self, asked: &str, plain: &str, authority: Option<&Arc<str>>) -> Option<Arc<Resource>> {
+    fn endpoints(&self, requested: &str, plain: &str, authority: Option<&Arc<str>>) -> Option<Arc<Resource>> {
         let mut name = ClusterName::parse(plain)?;
         let unit = |kind| {
             let key =
                 UnitKey { kind, dialect: OF_EVERYBODY, name: name.service.clone(), authority: authority.cloned() };
-            self.world.unit_for(self.client, &key)
+            self.cache.unit_for(self.client, &key)
         };
-        let Some(place) = &name.place else { return unit(UnitKind::Endpoints(None)).named(asked).cloned() };
+        let Some(locality) = &name.locality else { return unit(UnitKind::Endpoints(None)).named(requested).cloned() };
         // Any locality is mapped to one of the few that make a difference.
-        let nearest = unit(UnitKind::Places).places.as_ref().map(|places| places.nearest(place));
+        let nearest = unit(UnitKind::Localities).localities.as_ref().map(|localities| localities.nearest(locality));
         let unit = unit(UnitKind::Endpoints(nearest.clone()));
-        name.place = nearest;
+        name.locality = nearest;
         let name = name.to_string();
         let name = authority.map_or(name.clone(), |one| names::federated(one, ResourceType::Endpoints, &name));
-        unit.named(&name).map(|found| under(found, asked))
+        unit.named(&name).map(|found| under(found, requested))
     }
 
     /// Returns a resource that exists for proxies only.
-    fn of_proxy(&self, kind: ResourceType, asked: &str) -> Option<Arc<Resource>> {
+    fn of_proxy(&self, kind: ResourceType, requested: &str) -> Option<Arc<Resource>> {
         if kind == ResourceType::Listener {
-            return self.proxy_listeners().remove(asked);
+            return self.proxy_listeners().remove(requested);
         }
-        match ProxyRoutes::parse(asked)? {
+        match ProxyRoutes::parse(requested)? {
             ProxyRoutes::Outbound(None) => Some(self.outbound(None)),
             ProxyRoutes::Outbound(Some(namespace)) => {
                 self.client.read_scope.sees_namespace(&namespace).then(|| self.outbound(Some(&namespace)))
             }
-            ProxyRoutes::Inbound(service) => self.inbound_routes(service, asked),
+            ProxyRoutes::Inbound(service) => self.inbound_routes(service, requested),
         }
     }
 
     fn outbound(&self, namespace: Option<&str>) -> Arc<Resource> {
-        self.world.outbound(self.client, namespace)
+        self.cache.outbound(self.client, namespace)
     }
 
     /// Returns the service next to this proxy, if it has one and may see it.
@@ -91,10 +97,10 @@ impl<'a> CacheView<'a> {
         self.client.read_scope.sees(&caller.namespace, &caller.service).then(|| ServiceName::from(caller))
     }
 
-    fn inbound_routes(&self, service: ServiceName, asked: &str) -> Option<Arc<Resource>> {
+    fn inbound_routes(&self, service: ServiceName, requested: &str) -> Option<Arc<Resource>> {
         let is_own = self.own_service().is_some_and(|own| own == service);
-        let is_there = is_own || self.world.has_service(&service);
-        is_there.then(|| self.of_unit(UnitKind::Inbound, service, None, asked))?
+        let is_there = is_own || self.cache.has_service(&service);
+        is_there.then(|| self.of_unit(UnitKind::Inbound, service, None, requested))?
     }
 
     fn inbound_cluster(&self) -> Option<Arc<Resource>> {
@@ -174,9 +180,9 @@ impl View for CacheView<'_> {
     }
 
     fn get(&self, kind: ResourceType, name: &str) -> Option<Arc<Resource>> {
-        let Some(asked) = Federated::parse(name) else { return self.named(kind, name, name, None) };
-        let authority = self.world.authority().filter(|known| ***known == *asked.authority)?;
-        let plain = (asked.kind == kind).then(|| asked.name())?;
+        let Some(federated) = Federated::parse(name) else { return self.named(kind, name, name, None) };
+        let authority = self.cache.authority().filter(|known| ***known == *federated.authority)?;
+        let plain = (federated.kind == kind).then(|| federated.name())?;
         let canonical = names::federated(authority, kind, &plain);
         let found = self.named(kind, &canonical, &plain, Some(authority))?;
         Some(under(&found, name))
@@ -188,14 +194,14 @@ impl View for CacheView<'_> {
         }
         let (plain, authority) = match Federated::parse(name) {
             None => (name.to_owned(), None),
-            Some(asked) => {
-                let authority = self.world.authority().filter(|known| ***known == *asked.authority)?;
-                ((asked.kind == ResourceType::Route).then(|| asked.name())?, Some(authority.clone()))
+            Some(federated) => {
+                let authority = self.cache.authority().filter(|known| ***known == *federated.authority)?;
+                ((federated.kind == ResourceType::Route).then(|| federated.name())?, Some(authority.clone()))
             }
         };
         let service = ServiceName::parse(&plain)?;
         let key = UnitKey { kind: UnitKind::Routes, dialect: self.client.dialect, name: service, authority };
-        let unit = self.world.unit_before(self.client, &key, |unit| unit.resources.iter().any(|one| is_it(one)))?;
+        let unit = self.cache.unit_before(self.client, &key, |unit| unit.resources.iter().any(|one| is_it(one)))?;
         unit.resources.iter().find(|one| is_it(one)).map(|found| under(found, name))
     }
 
@@ -207,17 +213,59 @@ impl View for CacheView<'_> {
             (Dialect::Grpc, ResourceType::Route) => (Dialect::Grpc, UnitKind::Routes),
             (Dialect::Envoy, ResourceType::Listener | ResourceType::Route) => return None,
         };
-        let service = ClusterName::parse(name).filter(|name| name.place.is_none())?.service;
+        let service = ClusterName::parse(name).filter(|name| name.locality.is_none())?.service;
         let key = UnitKey { kind: unit, dialect, name: service, authority: None };
-        let unit = self.world.unit_known(self.client, &key)?;
+        let unit = self.cache.unit_known(self.client, &key)?;
         unit.named(name).map(|found| found.name.clone())
     }
 }
 
+impl Source for ResourceCache {
+    type View<'a> = CacheView<'a>;
+
+    fn is_ready(&self) -> bool {
+        if !self.was_ready.load(Ordering::Relaxed) && self.state.is_ready() {
+            self.was_ready.store(true, Ordering::Relaxed);
+        }
+        self.was_ready.load(Ordering::Relaxed)
+    }
+
+    fn view<'a>(&'a self, client: &'a Client) -> CacheView<'a> {
+        CacheView::new(self, client)
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    fn touched_since(&self, number: u64) -> Option<Vec<Arc<Touched>>> {
+        let recent = self.recent.lock();
+        let is_remembered = recent.front().is_none_or(|(first, _)| *first <= number + 1);
+        let since = recent.iter().filter(|(number_of_change, _)| *number_of_change > number);
+        is_remembered.then(|| since.map(|(_, touched)| touched.clone()).collect())
+    }
+
+    fn catch_up(&self) {
+        let applied = self.state.index();
+        let known = self.units.lock().generation.applied_index;
+        if known < applied {
+            in_place(|| self.apply_changes());
+        }
+    }
+
+    async fn reach(&self, index: u64) -> Reached {
+        let is_here = || self.state.index() >= index;
+        let arrival = self.state.wait_for(index, CATCH_UP_LIMIT);
+        let reached = reach(is_here, arrival, self.state.await_read_barrier(CATCH_UP_LIMIT)).await;
+        self.catch_up();
+        reached
+    }
+}
+
 /// Returns the listener of any gRPC server. No service needs to be registered for it.
-fn server_listener(asked: &str, plain: &str) -> Option<Arc<Resource>> {
+fn server_listener(requested: &str, plain: &str) -> Option<Arc<Resource>> {
     let server = names::listening_server(plain)?;
-    Some(Arc::new(resources::server_listener(asked, &server.ip().to_string(), server.port()).finish(0)))
+    Some(Arc::new(resources::server_listener(requested, &server.ip().to_string(), server.port()).finish(0)))
 }
 
 /// Returns the resource under the name that was requested.
