@@ -1,6 +1,5 @@
 //! Admission of requests: identifies the caller and reserves a stream before a service sees the request.
 
-use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -10,16 +9,15 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::{Extensions, HeaderMap};
 use axum::middleware::Next;
 use axum::response::Response;
-use parking_lot::Mutex;
 use prost_types::value::Kind;
-use tokio_util::sync::{CancellationToken, DropGuard};
 use tonic::Status;
 
 use super::GrpcSettings;
 use super::answer_body::{AnswerBody, Cut};
 use super::request_body::counted;
+use super::stream_place::{StreamPlace, StreamUser};
 use crate::address::sender;
-use crate::brief_places::{BriefPlace, CheckPlaces, check};
+use crate::brief_places::CheckPlaces;
 use crate::catalog::Credential;
 use crate::connections::{LastingCertificate, PeerCertificate, StreamCut};
 use crate::model::code::{Code, Refusal};
@@ -110,73 +108,6 @@ impl Visitor {
     pub(super) fn peer(&self) -> Peer {
         let read_scope = self.caller.as_ref().map_or(ReadScope::Everything, Caller::client_sight);
         Peer { address: self.address, origin: self.origin, read_scope }
-    }
-}
-
-/// Reserved stream, counted for an origin or as a health check; released on drop.
-pub(super) enum StreamPlace {
-    Counted(StreamUser),
-    Check(#[expect(dead_code, reason = "the end of the check is that this is dropped")] DropGuard),
-}
-
-/// Origin that a stream is counted for until the stream ends.
-#[derive(Clone)]
-pub(super) struct StreamUser {
-    places: Arc<OriginQuota>,
-    origin: Arc<Mutex<Option<Origin>>>,
-}
-
-impl StreamPlace {
-    /// Wraps a place that was already reserved.
-    pub(super) fn new(places: Arc<OriginQuota>, origin: Origin) -> StreamPlace {
-        StreamPlace::Counted(StreamUser { places, origin: Arc::new(Mutex::new(Some(origin))) })
-    }
-
-    /// Reserves a place for a health check. The check is cut off if it takes too long or a newer check needs its place.
-    fn of_check(place: BriefPlace, cut: StreamCut) -> StreamPlace {
-        let ended = CancellationToken::new();
-        let end = ended.clone();
-        tasks::errand(async move {
-            if check(&place, ended.cancelled()).await.is_none() {
-                cut.cut();
-            }
-        });
-        StreamPlace::Check(end.drop_guard())
-    }
-
-    fn user(&self) -> Option<&StreamUser> {
-        match self {
-            StreamPlace::Counted(user) => Some(user),
-            StreamPlace::Check(_) => None,
-        }
-    }
-}
-
-impl StreamUser {
-    /// Charges the stream to the user of a token once that is known.
-    fn pass_to(&self, user: Origin) -> Result<(), Short> {
-        let mut origin = self.origin.lock();
-        if let Some(before) = *origin {
-            self.places.pass(before, user, 1)?;
-            *origin = Some(user);
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Debug for StreamUser {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.origin.lock().fmt(f)
-    }
-}
-
-impl Drop for StreamPlace {
-    fn drop(&mut self) {
-        if let Some(user) = self.user()
-            && let Some(origin) = user.origin.lock().take()
-        {
-            user.places.give_back(origin, 1);
-        }
     }
 }
 

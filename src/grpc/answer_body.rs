@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::Status;
 
-use super::admission::StreamPlace;
+use super::stream_place::StreamPlace;
 use crate::budget::{Budget, keeping};
 use crate::connections::StreamCut;
 use crate::origin::Origin;

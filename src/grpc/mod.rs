@@ -21,6 +21,7 @@ mod measure;
 mod request_body;
 mod requests;
 mod stream_body;
+mod stream_place;
 
 use std::sync::Arc;
 

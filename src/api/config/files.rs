@@ -5,7 +5,6 @@ use axum::extract::State;
 use super::CONTENTS;
 use super::batch::FileBatch;
 use super::encryption;
-use super::releases::joined;
 use crate::api::http::{
     ApiError, ApiResult, App, Batch, Caller, Doc, Fresh, NoBody, PAGING, PROPOSED, Query, REVISION, Shape, answer,
     envelope,
@@ -161,4 +160,10 @@ pub(crate) async fn delete_one(app: State<App>, caller: Caller, query: Query, _:
         ..ConfigFileDraft::default()
     };
     write(Op::Delete, app, caller, Batch::of_one(draft)).await
+}
+
+/// Appends to the warnings of each item those about its publish.
+pub(super) fn joined(warnings: Vec<Vec<String>>, published: Vec<Vec<String>>) -> Vec<Vec<String>> {
+    let own = warnings.into_iter().chain(std::iter::repeat_with(Vec::new));
+    own.zip(published).map(|(own, published)| [own, published].concat()).collect()
 }

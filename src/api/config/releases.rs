@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use super::CONTENTS;
 use super::batch::FileBatch;
 use super::encryption;
-use super::files::{FIELDS as FILE_FIELDS, KEY_FIELDS};
+use super::files::{FIELDS as FILE_FIELDS, KEY_FIELDS, joined};
 use super::force::Force;
 use crate::api::http::{
     ApiError, ApiResult, App, Batch, Caller, Doc, Fresh, NoBody, PAGING, PROPOSED, Query, Shape, answer, envelope,
@@ -75,12 +75,6 @@ pub(crate) async fn publish(
 ) -> ApiResult {
     let (outcomes, told) = app.operations.publish_files(&caller, batch.items, force.0).await?;
     Ok(answer::one_or_batch(&app, outcomes, joined(batch.warnings, told), batch.is_single))
-}
-
-/// Appends to the warnings of each item those about its publish.
-pub(super) fn joined(warnings: Vec<Vec<String>>, told: Vec<Vec<String>>) -> Vec<Vec<String>> {
-    let own = warnings.into_iter().chain(std::iter::repeat_with(Vec::new));
-    own.zip(told).map(|(own, told)| [own, told].concat()).collect()
 }
 
 /// A config file and the options of its publish.

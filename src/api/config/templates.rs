@@ -3,7 +3,7 @@
 
 use axum::extract::State;
 
-use super::releases::joined;
+use super::files::joined;
 use crate::api::http::{ApiResult, App, Batch, Caller, Doc, Fresh, PAGING, Query, Shape, answer, envelope};
 use crate::api::view::ConfigTemplateView;
 use crate::catalog::{Catalog, Op};

@@ -17,6 +17,7 @@ mod json;
 pub(super) mod layers;
 mod nulls;
 mod objects;
+mod parse;
 mod query;
 pub(super) mod reference;
 pub(super) mod route;

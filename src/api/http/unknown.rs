@@ -17,9 +17,9 @@ use serde_json::value::RawValue;
 
 use super::doc::Sketch;
 use super::error::ApiError;
-use super::extract::parse_seeded;
 use super::nulls::without_nulls;
 use super::objects::Objects;
+use super::parse::parse_seeded;
 use super::query::Query;
 use crate::model::code::{Code, Refusal};
 use crate::model::limits;
