@@ -14,6 +14,7 @@ mod rules;
 mod tests;
 mod trial;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -36,7 +37,7 @@ const ENGINES_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Compiled contracts, the most recently used last.
 #[derive(Default)]
-pub(super) struct CompiledContracts(Mutex<Vec<Arc<Compiled>>>);
+pub(super) struct CompiledContracts(Mutex<VecDeque<Arc<Compiled>>>);
 
 impl CompiledContracts {
     /// Returns the compiled contract from the cache, or compiles it and evicts the least recently used ones.
@@ -44,19 +45,18 @@ impl CompiledContracts {
         let is_same = |kept: &Arc<Compiled>| kept.contract.revision == contract.revision;
         {
             let mut kept = self.0.lock();
-            if let Some(at) = kept.iter().position(is_same) {
-                let found = kept.remove(at);
-                kept.push(found.clone());
+            if let Some(found) = kept.iter().position(is_same).and_then(|at| kept.remove(at)) {
+                kept.push_back(found.clone());
                 return found;
             }
         }
         let made = Arc::new(compile_kept(contract.clone()));
         let mut kept = self.0.lock();
         kept.retain(|other| !is_same(other) && other.contract.name != contract.name);
-        kept.push(made.clone());
+        kept.push_back(made.clone());
         let mut weight = kept.iter().map(|compiled| compiled.weight).sum::<usize>();
         while weight > ENGINES_BYTES_MAX && kept.len() > 1 {
-            weight -= kept.remove(0).weight;
+            weight -= kept.pop_front().map_or(0, |oldest| oldest.weight);
         }
         made
     }

@@ -2,6 +2,7 @@
 //! [`BriefPlaces`]. Origins from which members have connected before have separate places, which strangers cannot
 //! occupy however many addresses they have.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -18,7 +19,7 @@ pub(super) struct PendingHandshakes {
     strangers: Arc<BriefPlaces>,
     acquaintances: Arc<BriefPlaces>,
     /// Origins of members, the most recent last.
-    origins: Mutex<Vec<Origin>>,
+    origins: Mutex<VecDeque<Origin>>,
 }
 
 /// Place of one handshake, freed on drop.
@@ -58,9 +59,9 @@ impl Seat {
         let mut origins = self.pending.origins.lock();
         origins.retain(|origin| *origin != self.origin);
         if origins.len() >= ORIGINS_MAX {
-            origins.remove(0);
+            origins.pop_front();
         }
-        origins.push(self.origin);
+        origins.push_back(self.origin);
     }
 }
 
