@@ -9,6 +9,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::running::{NodeOutput, announce, keep_password};
+use super::secret::stored_password;
 use super::signals::{self, Hangup};
 use super::{demo, say};
 use crate::config::{Config, Hidden};
@@ -35,7 +36,7 @@ pub(super) async fn run(mut config: Config, is_demo: bool) -> anyhow::Result<()>
     let stop = signals::stop(Hangup::Ends)?;
     let data_dir = config.data_dir.clone();
     let file = data_dir.join(PASSWORD_FILE);
-    config.admin_password = kept_password(&file);
+    config.admin_password = stored_password(&file);
     let generated_key = add_data_key(&mut config)?;
     let server = Server::start(config).await.map_err(with_ports)?;
     if let Some(password) = &server.generated_password {
@@ -90,10 +91,6 @@ fn with_ports(error: anyhow::Error) -> anyhow::Error {
         ),
         _ => error,
     }
-}
-
-pub(super) fn kept_password(file: &Path) -> Option<Hidden> {
-    std::fs::read_to_string(file).ok().map(|text| Hidden(text.trim().to_owned()))
 }
 
 async fn wait_until_ready(node: &Node) {

@@ -11,6 +11,7 @@ mod contexts;
 mod contracts;
 mod demo;
 mod dev;
+mod differences;
 mod documents;
 mod drain;
 mod edit;

@@ -1,10 +1,10 @@
 //! Plan of the changes that make the cluster equal to documents. Makes no calls.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
+use super::differences::differences;
 use super::documents::{Document, DocumentPlace, spec_of_row};
 use super::find::InForce;
 use super::kinds::{Key, Kind, Nature, placed};
@@ -12,10 +12,7 @@ use super::normal::{body, normal, update};
 use super::{say, say_error, sealed};
 use crate::config::OutputFormat;
 use crate::model::config_file::Format;
-use crate::model::diff;
 
-/// Time limit for the search of a minimal line difference.
-const SEARCH_MAX: Duration = Duration::from_millis(500);
 /// Maximum lines shown of one difference.
 const LINES_MAX: usize = 200;
 const CONTENT: &str = "content";
@@ -291,24 +288,6 @@ fn is_released_as(document: &Document, wanted: &Map<String, Value>, row: Option<
     }
     let spec = spec_of_row(document.kind, &released["rule"]);
     normal(document.kind, &document.key, &spec).is_ok_and(|released| released == *wanted)
-}
-
-/// Formats differences for people: fields by JSON pointer, a content by its lines.
-pub(super) fn differences(before: &Map<String, Value>, after: &Map<String, Value>) -> Vec<String> {
-    let mut lines = Vec::new();
-    let without = |fields: &Map<String, Value>| {
-        let mut fields = fields.clone();
-        fields.remove(CONTENT);
-        Value::Object(fields)
-    };
-    for change in diff::of_values(&without(before), &without(after)) {
-        lines.extend(change.before.map(|value| format!("- {}: {value}", change.path)));
-        lines.extend(change.after.map(|value| format!("+ {}: {value}", change.path)));
-    }
-    let content =
-        |fields: &Map<String, Value>| fields.get(CONTENT).and_then(Value::as_str).unwrap_or_default().to_owned();
-    lines.extend(diff::of_texts(&content(before), &content(after), Instant::now() + SEARCH_MAX));
-    lines
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@
 use serde_json::{Map, Value, json};
 use url::form_urlencoded;
 
+use super::differences::differences;
 use super::documents::Document;
 use super::kinds::Nature;
-use super::plan::differences;
 use super::remote::{Refused, Remote};
 
 const CONTENT: &str = "content";

@@ -12,6 +12,7 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::Usage;
+use crate::config::Hidden;
 use crate::model::access::check_password;
 use crate::tasks;
 
@@ -20,6 +21,11 @@ const STANDARD_INPUT: &str = "-";
 const BYTES_MAX: u64 = 64 * 1024;
 /// Base of the exit code of a process that a signal ended; the number of the signal is added.
 const EXIT_OF_SIGNALS: i32 = 128;
+
+/// Returns the password that `dev` stored in its directory, if there is one.
+pub(super) fn stored_password(file: &Path) -> Option<Hidden> {
+    std::fs::read_to_string(file).ok().map(|text| Hidden(text.trim().to_owned()))
+}
 
 /// Reads an existing password; `what` is the prompt.
 pub(super) fn read(file: Option<&Path>, what: &str) -> anyhow::Result<String> {

@@ -61,7 +61,7 @@ struct Desk {
 impl Desk {
     /// Logs in as the administrator.
     async fn log_in(&self) -> anyhow::Result<Remote> {
-        let Some(Hidden(password)) = super::dev::kept_password(&self.password_file) else {
+        let Some(Hidden(password)) = super::secret::stored_password(&self.password_file) else {
             bail!("{} has no password", self.password_file.display());
         };
         self.log_in_as("admin", &password).await
