@@ -67,7 +67,7 @@ where
         Some(Ok(Err(_))) => return Ok(()),
         Some(Ok(Ok(false))) => {
             // A courtesy: a client that does not read it is closed a moment later.
-            let _ = timeout(TELL_WITHIN, tell_http1(stream)).await;
+            let _ = timeout(TELL_WITHIN, answer_http1(stream)).await;
             return Err("http1");
         }
         Some(Ok(Ok(true))) => {}
@@ -140,7 +140,7 @@ async fn read_preface<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<bool> 
     Ok(true)
 }
 
-async fn tell_http1<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) -> io::Result<()> {
+async fn answer_http1<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) -> io::Result<()> {
     stream.write_all(SPEAK_HTTP2.as_bytes()).await?;
     stream.shutdown().await?;
     let mut rest = [0; 1024];

@@ -254,7 +254,7 @@ async fn secure(
         }),
         Ok(false) => {
             // A courtesy: a client that does not read it is closed a moment later.
-            let _ = timeout(TELL_WITHIN, tell_plain(stream)).await;
+            let _ = timeout(TELL_WITHIN, answer_plaintext(stream)).await;
             Err("plain")
         }
         Err(_) => Err("tls"),
@@ -263,7 +263,7 @@ async fn secure(
 
 /// Answers a client that sends HTTP to a TLS port. Reads until the other end closes: with unread input the connection
 /// would be reset, and the answer lost.
-async fn tell_plain(mut stream: TcpStream) -> io::Result<()> {
+async fn answer_plaintext(mut stream: TcpStream) -> io::Result<()> {
     stream.write_all(SPEAK_TLS.as_bytes()).await?;
     stream.shutdown().await?;
     let mut rest = [0; 1024];

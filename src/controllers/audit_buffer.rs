@@ -116,7 +116,7 @@ impl PendingNotes {
     }
 
     /// Reports whether a refusal of this caller would be noted, without using its budget.
-    fn tells_refusal_of(&mut self, user: &str, now: Instant) -> bool {
+    fn may_record_refusal_of(&mut self, user: &str, now: Instant) -> bool {
         let Some(budget) = self.refused.get_mut(user) else { return true };
         budget.fill(RateClass::Refused, now);
         budget.left >= 1.0
@@ -196,8 +196,8 @@ impl AuditBuffer {
     }
 
     /// Reports whether a refusal of this caller would be noted now; after very many refusals it is not.
-    pub fn tells_refusals_of(&self, user: &str) -> bool {
-        self.0.lock().tells_refusal_of(user, Instant::now())
+    pub fn may_record_refusals_of(&self, user: &str) -> bool {
+        self.0.lock().may_record_refusal_of(user, Instant::now())
     }
 
     /// Counts items that were refused on apply; `is_told` if one row of the trail has them.
@@ -302,7 +302,7 @@ mod tests {
         let told =
             (0..1000).filter(|number| pending.take(RateClass::Refused, of("eve", &number.to_string()), began)).count();
         assert_eq!(told, 100);
-        assert!(!pending.tells_refusal_of("eve", began) && pending.tells_refusal_of("ann", began));
+        assert!(!pending.may_record_refusal_of("eve", began) && pending.may_record_refusal_of("ann", began));
         assert!(pending.take(RateClass::Refused, of("ann", "x"), began));
         let later = began + Duration::from_secs(60);
         pending.hand_over(later, &AuditNote::default());

@@ -25,7 +25,7 @@ use super::{Caller, Items, Operations};
 use crate::catalog::{Catalog, Command, Op, Outcome};
 use crate::contracts::{Compiled, ValidationSubject, compile, compile_kept, judge};
 use crate::model::code::Refusal;
-use crate::model::contract::{Broken, Contract, ContractDraft, ContractMode};
+use crate::model::contract::{Contract, ContractDraft, ContractMode, Violation};
 use crate::model::release::Pin;
 
 pub(super) use files::JudgedFile;
@@ -61,7 +61,7 @@ impl CompiledContracts {
         made
     }
 
-    fn judge(&self, contracts: &[Arc<Contract>], subject: &ValidationSubject) -> Vec<Broken> {
+    fn judge(&self, contracts: &[Arc<Contract>], subject: &ValidationSubject) -> Vec<Violation> {
         judge(contracts, &|contract| self.of(contract), subject)
     }
 }
@@ -70,24 +70,24 @@ impl CompiledContracts {
 #[derive(Default)]
 pub(super) struct ContractVerdict {
     /// Violations that refuse the publication.
-    refused: Vec<Broken>,
+    refused: Vec<Violation>,
     pub(super) warnings: Vec<String>,
     /// Reason why it could not be validated.
     unjudged: Option<Refusal>,
 }
 
 impl ContractVerdict {
-    pub(super) fn of_judgement(broken: Result<Vec<Broken>, Refusal>) -> ContractVerdict {
+    pub(super) fn of_judgement(broken: Result<Vec<Violation>, Refusal>) -> ContractVerdict {
         match broken {
             Ok(broken) => ContractVerdict::of(broken),
             Err(refusal) => ContractVerdict { unjudged: Some(refusal), ..ContractVerdict::default() },
         }
     }
 
-    pub(super) fn of(broken: Vec<Broken>) -> ContractVerdict {
+    pub(super) fn of(broken: Vec<Violation>) -> ContractVerdict {
         let (refused, warned): (Vec<_>, Vec<_>) =
             broken.into_iter().partition(|broken| broken.mode == ContractMode::Refuse);
-        ContractVerdict { refused, warnings: warned.iter().map(Broken::text).collect(), unjudged: None }
+        ContractVerdict { refused, warnings: warned.iter().map(Violation::text).collect(), unjudged: None }
     }
 
     pub(super) fn refusal(&self) -> Option<Outcome> {

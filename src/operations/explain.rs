@@ -91,7 +91,7 @@ impl ExplainInput {
         let ExplainInput { family, sketch, judged, rollouts, .. } = self;
         let mut explanation = judge(*family, sketch, judged).with_grays(sketch, rollouts);
         explanation.warnings.clone_from(&self.of_service);
-        tell_of_surroundings(&mut explanation, judged, &self.crowded);
+        add_surroundings(&mut explanation, judged, &self.crowded);
         answer(&match &self.saved {
             Some(saved) => explanation.beside(&judge(*family, sketch, saved)),
             None => explanation,
@@ -107,7 +107,7 @@ fn crowded(catalog: &Catalog, judged: &[Candidate]) -> Vec<(String, Vec<Warning>
 }
 
 /// Adds to each rule the warnings caused by instances and by other rules.
-fn tell_of_surroundings(explanation: &mut Explanation<'_>, judged: &[Candidate], crowded: &[(String, Vec<Warning>)]) {
+fn add_surroundings(explanation: &mut Explanation<'_>, judged: &[Candidate], crowded: &[(String, Vec<Warning>)]) {
     let rules: Vec<&Rule> = explanation
         .candidates
         .iter()

@@ -19,7 +19,7 @@ use crate::keyring::Keyring;
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::{ConfigFileDraft, ConfigKey, Format, Judged};
 use crate::model::content::Content;
-use crate::model::contract::Broken;
+use crate::model::contract::Violation;
 use crate::model::grant::ReadScope;
 use crate::model::limits;
 use crate::model::release::Pin;
@@ -204,7 +204,7 @@ impl Operations {
                     let text = file.clear(Some(draft), node.keyring())?;
                     contracts.broken(&engines, node.keyring(), (file.format, &text, file.encrypted))
                 });
-                let told = broken.map(|broken| broken.iter().map(Broken::text).collect()).unwrap_or_default();
+                let told = broken.map(|broken| broken.iter().map(Violation::text).collect()).unwrap_or_default();
                 (item, told)
             };
             (items[at], faults[at]) = self.on_turn(&self.turns.judgements, told).await?;

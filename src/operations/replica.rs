@@ -57,7 +57,7 @@ pub trait Replica: Send + Sync {
         let node = self.member().node();
         async move {
             let audit = &self.controllers().audit_buffer;
-            let is_told = audit.tells_refusals_of(by);
+            let is_told = audit.may_record_refusals_of(by);
             let outcomes = node.ask(by, AuthorizedCommand { mutes_refusals: !is_told, ..asked }).await?;
             let refused = outcomes.iter().filter(|outcome| outcome.code == Code::NotAllowedAccess).count();
             if refused > 0 {

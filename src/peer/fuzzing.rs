@@ -178,7 +178,7 @@ impl Introductions for Node {
         Ok(())
     }
 
-    fn tell_refused(&self, _: u64, _: &Refusal) {}
+    fn log_refused(&self, _: u64, _: &Refusal) {}
 }
 
 impl Door {

@@ -142,7 +142,7 @@ pub trait Introductions: Send + Sync + 'static {
     fn hear_refusal(&self, _refusal: &Refusal) {}
 
     /// Logs the refusal of a node.
-    fn tell_refused(&self, node_id: NodeId, refusal: &Refusal) {
+    fn log_refused(&self, node_id: NodeId, refusal: &Refusal) {
         tracing::warn!(peer = node_id, %refusal, "a node was refused");
     }
 }

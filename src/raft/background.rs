@@ -20,7 +20,7 @@ use crate::tasks;
 pub(super) fn start(node: &Node, tracker: &TaskTracker, shutdown: &CancellationToken) {
     run("members", follow_members(node.clone()), tracker, shutdown);
     run("leader", watch_leader(node.clone()), tracker, shutdown);
-    run("lease", lease::tell_of_leaders(node.clone()), tracker, shutdown);
+    run("lease", lease::log_leaders(node.clone()), tracker, shutdown);
     run("elections", election::hold(node.clone()), tracker, shutdown);
     run("poll", poll::keep_asking(node.clone()), tracker, shutdown);
     run("poll-leader", poll::keep_asking_leader(node.clone()), tracker, shutdown);

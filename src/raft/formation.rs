@@ -134,7 +134,7 @@ impl Formation {
             if finding != Finding::Unclear {
                 return Ok(finding);
             }
-            let missing = self.tell_missing(&met);
+            let missing = self.missing_text(&met);
             if !missing.is_empty() && log.is_due(()) {
                 tracing::info!(missing, "waiting for the peers of the initial cluster");
             }
@@ -163,7 +163,7 @@ impl Formation {
         (peer, answer)
     }
 
-    fn tell_missing(&self, met: &Met) -> String {
+    fn missing_text(&self, met: &Met) -> String {
         let tell = |(peer, why): (&NodeId, &String)| match self.initial_cluster.get(peer) {
             Some(address) => format!("node {peer} at {address} ({why})"),
             None => format!("node {peer} ({why})"),

@@ -169,7 +169,7 @@ impl Node {
 }
 
 /// Logs when no leader is in reach, and when there is one again.
-pub(super) async fn tell_of_leaders(node: Node) {
+pub(super) async fn log_leaders(node: Node) {
     let (mut ticks, mut leaderless) = (interval(LOOK), Leaderless::default());
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {

@@ -221,7 +221,7 @@ impl Introductions for KnownPeers {
         }
     }
 
-    fn tell_refused(&self, node_id: NodeId, refusal: &Refusal) {
+    fn log_refused(&self, node_id: NodeId, refusal: &Refusal) {
         let mut refused = self.refused.lock();
         let told = refused.get(&node_id);
         if told.is_some_and(|(reason, at)| *reason == refusal.reason && at.elapsed() < REFUSED_LINE_PAUSE) {

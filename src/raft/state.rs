@@ -96,15 +96,6 @@ impl State {
         *present = catalog;
     }
 
-    /// Replaces the catalog by that of a further entry, and notifies as the state machine does.
-    #[cfg(test)]
-    pub(crate) fn apply(&self, index: u64, catalog: Catalog, changes: Vec<Change>) {
-        let applied = Applied::of(index, &catalog);
-        self.replace(catalog);
-        self.feed.push(changes.into_iter().map(|change| (index, change)));
-        self.applied.send_replace(applied);
-    }
-
     /// Updates the copies of level and access rights. Call it after changing the catalog, while it is still locked.
     pub(super) fn note(&self, catalog: &Catalog) {
         self.level.store(catalog.level().0, Ordering::Relaxed);

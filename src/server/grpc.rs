@@ -23,7 +23,7 @@ use crate::hosts::Hosts;
 use crate::operations::Operations;
 use crate::raft::node::Node;
 use crate::raft::run_task;
-use crate::watch::feed::News;
+use crate::watch::feed::FeedChanges;
 use crate::xds::{AppliedChanges, AppliedState, Context, ResourceCache, Session};
 
 /// Bound gRPC listeners.
@@ -137,8 +137,8 @@ impl AppliedState for NodeState {
         let (news, applied) = (state.feed().take(), state.applied().index);
         drop(catalog);
         let (changes, newest) = match news {
-            News::Changes(changes) => (Some(changes), None),
-            News::Everything(newest) => (None, Some(newest)),
+            FeedChanges::Changes(changes) => (Some(changes), None),
+            FeedChanges::Everything(newest) => (None, Some(newest)),
         };
         let indexes = changes.iter().flatten().map(|(index, _)| *index).chain(newest);
         let index = indexes.fold(applied, u64::max);

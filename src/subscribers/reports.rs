@@ -199,7 +199,7 @@ impl Subscribers {
             Applied::Refused => first_bytes(word.message, limits::APPLIED_MESSAGE_BYTES_MAX).into(),
             Applied::Yes => Box::default(),
         };
-        self.tell_refusal(entry, &thing, version, word);
+        self.queue_refusal(entry, &thing, version, word);
         let may_grow = self.pass(entry, origin);
         let before = entry.bytes;
         entry.take(Report { thing, version, applied: word.applied, message, at: word.at });
@@ -216,7 +216,7 @@ impl Subscribers {
         self.bytes.give_back(entry.origin, before - entry.bytes);
     }
 
-    fn tell_refusal(&self, entry: &Subscriber, thing: &str, version: u64, word: Word<'_>) {
+    fn queue_refusal(&self, entry: &Subscriber, thing: &str, version: u64, word: Word<'_>) {
         if word.applied != Applied::Refused {
             return;
         }

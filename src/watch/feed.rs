@@ -24,7 +24,7 @@ struct Queue<T> {
 
 /// Changes since the last [`Feed::take`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum News<T> {
+pub enum FeedChanges<T> {
     /// Changes, each with the index of its entry.
     Changes(Vec<(u64, T)>),
     /// Unknown changes up to this index: anything may have changed.
@@ -76,12 +76,12 @@ impl<T> Feed<T> {
     }
 
     /// Takes the changes since the last call.
-    pub fn take(&self) -> News<T> {
+    pub fn take(&self) -> FeedChanges<T> {
         let mut queue = self.queue.lock();
         let waiting = std::mem::take(&mut queue.waiting);
         match queue.lost.take() {
-            Some(index) => News::Everything(waiting.iter().map(|(index, _)| *index).fold(index, u64::max)),
-            None => News::Changes(waiting),
+            Some(index) => FeedChanges::Everything(waiting.iter().map(|(index, _)| *index).fold(index, u64::max)),
+            None => FeedChanges::Changes(waiting),
         }
     }
 
@@ -101,12 +101,12 @@ mod tests {
     fn changes_are_kept_for_who_follows() {
         let feed = Feed::default();
         feed.push([(1, "a")]);
-        assert_eq!(feed.take(), News::Changes(Vec::new()), "nobody followed");
+        assert_eq!(feed.take(), FeedChanges::Changes(Vec::new()), "nobody followed");
         feed.follow();
         feed.push([(2, "b"), (2, "c")]);
         feed.push([(3, "d")]);
         assert_eq!(feed.changed().now_or_never(), Some(()));
-        assert_eq!(feed.take(), News::Changes(vec![(2, "b"), (2, "c"), (3, "d")]));
+        assert_eq!(feed.take(), FeedChanges::Changes(vec![(2, "b"), (2, "c"), (3, "d")]));
         feed.push([]);
         assert_eq!(feed.changed().now_or_never(), None, "nothing is no news");
     }
@@ -117,10 +117,10 @@ mod tests {
         feed.follow();
         feed.push((0..=WAITING_MAX as u64).map(|index| (index, index)));
         feed.push([(200_000, 1)]);
-        assert_eq!(feed.take(), News::Everything(200_000));
+        assert_eq!(feed.take(), FeedChanges::Everything(200_000));
         feed.push([(200_001, 1)]);
         feed.replaced(300_000);
-        assert_eq!(feed.take(), News::Everything(300_000));
-        assert_eq!(feed.take(), News::Changes(Vec::new()));
+        assert_eq!(feed.take(), FeedChanges::Everything(300_000));
+        assert_eq!(feed.take(), FeedChanges::Changes(Vec::new()));
     }
 }

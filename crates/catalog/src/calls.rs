@@ -62,7 +62,7 @@ pub struct RuleName {
 }
 
 /// Builder of a [`CallGraph`], with its services by name.
-struct Drawing<'a> {
+struct GraphBuilder<'a> {
     graph: CallGraph,
     by_name: HashMap<(&'a str, &'a str), usize>,
     calls: BTreeMap<(usize, usize), (usize, BTreeSet<RuleName>)>,
@@ -78,29 +78,29 @@ impl Catalog {
     ) -> CallGraph {
         let seen = self.services.all_in(namespace).filter(|one| read_scope.sees(&one.namespace, &one.name));
         let mut seen = seen.peekable();
-        let mut drawing = Drawing { graph: CallGraph::default(), by_name: HashMap::new(), calls: BTreeMap::new() };
+        let mut builder = GraphBuilder { graph: CallGraph::default(), by_name: HashMap::new(), calls: BTreeMap::new() };
         let mut by_host: HashMap<&str, BTreeSet<usize>> = HashMap::new();
-        while let Some(service) = seen.next_if(|_| drawing.by_name.len() < limits::MAP_SERVICES_MAX) {
-            let at = drawing.graph.services.len();
-            drawing.by_name.insert((&service.namespace, &service.name), at);
+        while let Some(service) = seen.next_if(|_| builder.by_name.len() < limits::MAP_SERVICES_MAX) {
+            let at = builder.graph.services.len();
+            builder.by_name.insert((&service.namespace, &service.name), at);
             for instance in self.instances.all_of(&service.namespace, &service.name) {
                 by_host.entry(&instance.host).or_default().insert(at);
             }
-            drawing.graph.services.push(CalledService {
+            builder.graph.services.push(CalledService {
                 namespace: service.namespace.clone(),
                 name: service.name.clone(),
                 instances: self.instances.of_service(&service.namespace, &service.name),
                 rules: Vec::new(),
             });
         }
-        drawing.graph.left_out = seen.count();
+        builder.graph.left_out = seen.count();
         for holder in holders {
-            let Some(callee) = drawing.by_name.get(&(holder.namespace.as_str(), holder.service.as_str())) else {
+            let Some(callee) = builder.by_name.get(&(holder.namespace.as_str(), holder.service.as_str())) else {
                 continue;
             };
             let callers = by_host.get(holder.address.as_str()).into_iter().flatten();
             for caller in callers.filter(|caller| *caller != callee) {
-                drawing.calls.entry((*caller, *callee)).or_default().0 += 1;
+                builder.calls.entry((*caller, *callee)).or_default().0 += 1;
             }
         }
         for family in Family::ALL {
@@ -108,15 +108,15 @@ impl Catalog {
             let book = self.rules.of(*family);
             for rule in book.list(&filter, &Page::ALL).rows {
                 if let Some(release) = book.active().normal(&rule.id).filter(|release| release.rule.enable) {
-                    drawing.add_rule(&release.rule);
+                    builder.add_rule(&release.rule);
                 }
             }
         }
-        drawing.finish()
+        builder.finish()
     }
 }
 
-impl Drawing<'_> {
+impl GraphBuilder<'_> {
     fn add_rule(&mut self, rule: &Rule) {
         let name = RuleName { family: rule.family(), id: rule.id.clone(), name: rule.name.clone() };
         let (mut callers, mut callees, mut is_everywhere) = (BTreeSet::new(), BTreeSet::new(), false);

@@ -26,7 +26,7 @@ pub struct ClientRefusal {
 }
 
 impl Apply<'_> {
-    pub(super) fn tell_of_refusal(&mut self, refusal: &ClientRefusal) -> Outcome {
+    pub(super) fn emit_client_refusal(&mut self, refusal: &ClientRefusal) -> Outcome {
         let ClientRefusal { thing, version, address, agent, message, others } = refusal;
         let Some(release_name) = self.catalog.release_named_by_version(thing, *version) else {
             return Code::NoNeedUpdate.into();
@@ -42,7 +42,7 @@ impl Apply<'_> {
             client: Some(client),
             ..News::default()
         };
-        self.tell_of_thing(thing, news);
+        self.emit_about(thing, news);
         Outcome::default()
     }
 }

@@ -63,9 +63,9 @@ impl Contracts {
     }
 
     /// Returns the contracts that bind a thing at one of its places, by name.
-    pub fn binding(&self, kind: PolicyKind, places: &[Place]) -> Vec<Arc<Contract>> {
-        let binds = |contract: &&Arc<Contract>| places.iter().any(|place| contract.binds(kind, place));
-        self.by_name.values().filter(binds).cloned().collect()
+    pub fn applicable(&self, kind: PolicyKind, places: &[Place]) -> Vec<Arc<Contract>> {
+        let applies_to = |contract: &&Arc<Contract>| places.iter().any(|place| contract.applies_to(kind, place));
+        self.by_name.values().filter(applies_to).cloned().collect()
     }
 
     pub(super) fn load(&mut self, contract: Contract) -> Arc<Contract> {
@@ -185,7 +185,7 @@ mod tests {
         fuzzing::check(&bench);
         let bound = |group: &str| {
             let place = Place::File(ConfigKey::new("prod", group, "app.yml"));
-            bench.catalog.contracts.binding(PolicyKind::ConfigFile, &[place]).len()
+            bench.catalog.contracts.applicable(PolicyKind::ConfigFile, &[place]).len()
         };
         assert_eq!([bound("pay"), bound("payment"), bound("pay/eu")], [1, 0, 0]);
         assert_eq!(bench.codes(write(Op::Delete, r#"{"name":"c"}"#)), [200000]);

@@ -67,18 +67,18 @@ impl Placed for Numbered {
 /// Events of all things.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct History {
-    stories: OrdMap<Arc<Thing>, Story>,
+    by_subject: OrdMap<Arc<Thing>, SubjectEvents>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Story {
+struct SubjectEvents {
     /// Number of the oldest stored event.
     first: u64,
     /// Events, the oldest first.
     events: Vector<Arc<Event>>,
 }
 
-impl Story {
+impl SubjectEvents {
     fn next(&self) -> u64 {
         self.first.saturating_add(self.events.len() as u64)
     }
@@ -87,47 +87,47 @@ impl Story {
 impl History {
     /// Returns the events of a thing, newest first.
     pub fn of(&self, thing: &Thing) -> impl Iterator<Item = &Arc<Event>> {
-        self.stories.get(thing).into_iter().flat_map(|story| story.events.iter().rev())
+        self.by_subject.get(thing).into_iter().flat_map(|of_subject| of_subject.events.iter().rev())
     }
 
     /// Returns the events of a thing with their numbers, newest first.
     pub fn numbered(&self, thing: &Thing) -> Vec<Numbered> {
-        let Some(story) = self.stories.get(thing) else { return Vec::new() };
-        let numbered = (story.first..).zip(&story.events);
+        let Some(of_subject) = self.by_subject.get(thing) else { return Vec::new() };
+        let numbered = (of_subject.first..).zip(&of_subject.events);
         let mut all: Vec<_> = numbered.map(|(number, event)| Numbered { number, event: event.clone() }).collect();
         all.reverse();
         all
     }
 
     pub fn len(&self) -> usize {
-        self.stories.values().map(|story| story.events.len()).sum()
+        self.by_subject.values().map(|of_subject| of_subject.events.len()).sum()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.stories.is_empty()
+        self.by_subject.is_empty()
     }
 
     /// Adds an event, and deletes the oldest one beyond [`limits::HISTORY_EVENTS_MAX`].
     pub(super) fn add(&mut self, thing: Thing, event: Event, changes: &mut ChangeSet) {
-        let number = self.stories.get(&thing).map_or(0, Story::next);
+        let number = self.by_subject.get(&thing).map_or(0, SubjectEvents::next);
         let row = HistoryRow { thing, number, event: Arc::new(event) };
         changes.put(&row);
         let thing = Arc::new(row.thing);
-        let story = self.stories.entry(thing.clone()).or_default();
-        story.events.push_back(row.event);
-        if story.events.len() > limits::HISTORY_EVENTS_MAX
-            && let Some(event) = story.events.pop_front()
+        let of_subject = self.by_subject.entry(thing.clone()).or_default();
+        of_subject.events.push_back(row.event);
+        if of_subject.events.len() > limits::HISTORY_EVENTS_MAX
+            && let Some(event) = of_subject.events.pop_front()
         {
-            let number = story.first;
-            story.first += 1;
+            let number = of_subject.first;
+            of_subject.first += 1;
             changes.delete(&HistoryRow { thing: Thing::clone(&thing), number, event });
         }
     }
 
     /// Deletes the history of a thing.
     pub(super) fn forget(&mut self, thing: &Thing, changes: &mut ChangeSet) {
-        let Some(story) = self.stories.remove(thing) else { return };
-        for (number, event) in (story.first..).zip(story.events) {
+        let Some(of_subject) = self.by_subject.remove(thing) else { return };
+        for (number, event) in (of_subject.first..).zip(of_subject.events) {
             changes.delete(&HistoryRow { thing: thing.clone(), number, event });
         }
     }
@@ -135,15 +135,15 @@ impl History {
     /// Loads a stored row. The rows of a thing must be loaded in the order of their numbers.
     pub(super) fn load(&mut self, row: HistoryRow) -> Result<(), Corrupt> {
         let HistoryRow { thing, number, event } = row;
-        let story = self.stories.entry(Arc::new(thing)).or_default();
-        if story.events.is_empty() {
-            story.first = number;
+        let of_subject = self.by_subject.entry(Arc::new(thing)).or_default();
+        if of_subject.events.is_empty() {
+            of_subject.first = number;
         }
-        if number != story.next() {
-            let expected = story.next();
+        if number != of_subject.next() {
+            let expected = of_subject.next();
             return Err(Corrupt(format!("a history has event {number} where {expected} should follow")));
         }
-        story.events.push_back(event);
+        of_subject.events.push_back(event);
         Ok(())
     }
 }

@@ -350,15 +350,15 @@ impl Apply<'_> {
     }
 
     /// Adds a health change of an instance, queued at the end of the entry.
-    pub(super) fn tell_of_health(&mut self, instance: &Arc<Instance>) {
+    pub(super) fn emit_health(&mut self, instance: &Arc<Instance>) {
         if self.catalog.webhooks.is_listening() {
-            self.changes.tell_of_health(instance.clone());
+            self.changes.emit_health(instance.clone());
         }
     }
 
     /// Queues the events of the entry for the subscribed webhooks; the health changes of one service make a single
     /// event.
-    pub(super) fn tell_webhooks(&mut self) {
+    pub(super) fn queue_webhook_events(&mut self) {
         let (mut news, changed) = self.changes.take_news();
         let mut by_service: BTreeMap<(&str, &str), Vec<&Instance>> = BTreeMap::new();
         for instance in &changed {

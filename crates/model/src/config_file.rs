@@ -315,7 +315,7 @@ impl ConfigReleaseDraft {
         SentFor::Publication.check(self)?;
         let release_type = ReleaseType::read(self.release_type.as_deref())?;
         check_narrowed(release_type, self)?;
-        self.steering().check_publish(release_type, self.client_percent.as_ref())?;
+        self.rollout_control().check_publish(release_type, self.client_percent.as_ref())?;
         self.audience().check()
     }
 
@@ -352,7 +352,7 @@ impl ConfigReleaseDraft {
         self.check_values()?;
         SentFor::Change(op).check(self)?;
         check_type(op, self.release_type.as_deref())?;
-        self.steering().check(op)?;
+        self.rollout_control().check(op)?;
         if self.given_name().is_none() && self.id.is_none() {
             return Err(Refusal::new(Code::InvalidParameter, "release name or id is required"));
         }

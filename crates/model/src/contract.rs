@@ -65,7 +65,7 @@ impl Contract {
     }
 
     /// Reports whether the contract applies to an object at a place.
-    pub fn binds(&self, kind: PolicyKind, place: &Place) -> bool {
+    pub fn applies_to(&self, kind: PolicyKind, place: &Place) -> bool {
         let names = self.names.iter().map(String::as_str);
         is_about((&self.kinds, &self.namespace, names), kind, place)
     }
@@ -176,7 +176,7 @@ impl ContractRule {
 
 /// A violation of a contract.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Broken {
+pub struct Violation {
     pub contract: String,
     pub mode: ContractMode,
     /// JSON Pointer; `/` for the whole document.
@@ -186,7 +186,7 @@ pub struct Broken {
     pub message: String,
 }
 
-impl Broken {
+impl Violation {
     /// Formats the violation in one line, for refusals and warnings.
     pub fn text(&self) -> String {
         let line = self.line.map(|line| format!("line {line}, ")).unwrap_or_default();

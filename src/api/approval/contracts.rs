@@ -8,7 +8,7 @@ use crate::api::http::{ApiResult, App, Batch, Caller, Doc, Fresh, PAGING, Query,
 use crate::api::view::ContractView;
 use crate::catalog::Op;
 use crate::model::code::Code;
-use crate::model::contract::{Broken, ContractDraft, ContractMode};
+use crate::model::contract::{ContractDraft, ContractMode, Violation};
 use crate::openapi::Param;
 use crate::operations::TrialDraft;
 
@@ -59,8 +59,8 @@ struct BrokenView<'a> {
 }
 
 impl<'a> BrokenView<'a> {
-    fn new(broken: &'a Broken) -> Self {
-        let Broken { contract, mode, path, line, message } = broken;
+    fn new(broken: &'a Violation) -> Self {
+        let Violation { contract, mode, path, line, message } = broken;
         BrokenView { contract, mode: *mode, path, line: *line, message }
     }
 }

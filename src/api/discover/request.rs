@@ -20,7 +20,7 @@ use crate::reads::{DiscoveryKind, Question};
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(in crate::api) struct DiscoverRequest {
-    #[schemars(transform = tell_kinds)]
+    #[schemars(transform = describe_kinds)]
     r#type: Option<TypeName>,
     service: DiscoverService,
     #[serde(alias = "Filter")]
@@ -113,7 +113,7 @@ impl TypeName {
 }
 
 /// Describes `type` by the rows of the table.
-fn tell_kinds(schema: &mut Schema) {
+fn describe_kinds(schema: &mut Schema) {
     let words: Vec<_> = kinds().map(|KindRow { word, number, .. }| format!("`{word}` ({number})")).collect();
     let text = format!("What is wanted, by word or by its number in the Polaris family: {}.", words.join(", "));
     schema.insert("description".to_owned(), text.into());

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use super::{CompiledContracts, ContractVerdict};
 use crate::catalog::{Catalog, Command, Outcome};
-use crate::contracts::{Material, ValidationSubject};
+use crate::contracts::{Document, ValidationSubject};
 use crate::keyring::Keyring;
 use crate::model::code::Refusal;
 use crate::model::config_file::{ConfigKey, ConfigRelease, ConfigReleaseDraft, Format};
 use crate::model::content::Content;
-use crate::model::contract::{Broken, Contract};
+use crate::model::contract::{Contract, Violation};
 use crate::model::grant::Verb;
 use crate::model::policy::{Place, PolicyKind};
 use crate::model::release::{Pin, ReleaseOp};
@@ -34,7 +34,7 @@ impl JudgedFile {
         if catalog.contracts.is_empty() {
             return None;
         }
-        let contracts = catalog.contracts.binding(PolicyKind::ConfigFile, &[Place::File(key.clone())]);
+        let contracts = catalog.contracts.applicable(PolicyKind::ConfigFile, &[Place::File(key.clone())]);
         let in_force = catalog.configs.active_release(key).cloned();
         (!contracts.is_empty()).then(|| JudgedFile { key: key.clone(), contracts, in_force, caller: caller.clone() })
     }
@@ -52,17 +52,17 @@ impl JudgedFile {
         engines: &CompiledContracts,
         keyring: &Keyring,
         (format, text, is_sealed): JudgedText<'_>,
-    ) -> Result<Vec<Broken>, Refusal> {
+    ) -> Result<Vec<Violation>, Refusal> {
         let ConfigKey { namespace, group, file } = &self.key;
         let may_see = self.caller.edits(namespace, group);
         let in_force = self.in_force.as_ref().filter(|_| self.compared_with().is_some());
-        let old = in_force.map(|release| material(keyring, release)).transpose()?;
+        let old = in_force.map(|release| document(keyring, release)).transpose()?;
         let subject = ValidationSubject {
             kind: PolicyKind::ConfigFile,
             namespace: namespace.clone(),
             name: format!("{group}/{file}"),
             user: self.caller.name.clone(),
-            new: Material::File { format, text: text.to_owned(), is_sealed },
+            new: Document::File { format, text: text.to_owned(), is_sealed },
             old,
             may_see,
         };
@@ -75,7 +75,7 @@ impl JudgedFile {
         engines: &CompiledContracts,
         keyring: &Keyring,
         release: &ConfigRelease,
-    ) -> Result<Vec<Broken>, Refusal> {
+    ) -> Result<Vec<Violation>, Refusal> {
         let (format, is_sealed) = (Format::read_as(&release.key.file, release.format), release.encrypted);
         let text = clear(keyring, &release.key, &release.content, is_sealed)?;
         self.broken(engines, keyring, (format, &text, is_sealed))
@@ -90,10 +90,10 @@ impl JudgedFile {
 }
 
 /// Returns the content of a release in clear.
-pub(super) fn material(keyring: &Keyring, release: &ConfigRelease) -> Result<Material, Refusal> {
+pub(super) fn document(keyring: &Keyring, release: &ConfigRelease) -> Result<Document, Refusal> {
     let text = clear(keyring, &release.key, &release.content, release.encrypted)?;
     let format = Format::read_as(&release.key.file, release.format);
-    Ok(Material::File { format, text: text.to_string(), is_sealed: release.encrypted })
+    Ok(Document::File { format, text: text.to_string(), is_sealed: release.encrypted })
 }
 
 fn clear(keyring: &Keyring, key: &ConfigKey, content: &Content, is_sealed: bool) -> Result<Arc<str>, Refusal> {

@@ -6,9 +6,9 @@ use serde_json::{Map, Value};
 
 use super::{CompiledContracts, ContractVerdict};
 use crate::catalog::{Catalog, Command, Entity, Outcome};
-use crate::contracts::{Material, ValidationSubject};
+use crate::contracts::{Document, ValidationSubject};
 use crate::model::code::Refusal;
-use crate::model::contract::{Broken, Contract};
+use crate::model::contract::{Contract, Violation};
 use crate::model::policy::PolicyKind;
 use crate::model::release::{Pin, ReleaseOp};
 use crate::model::rule::release::RuleReleaseDraft;
@@ -35,7 +35,7 @@ impl JudgedRule {
         caller: &Caller,
     ) -> Option<JudgedRule> {
         let kind = PolicyKind::Rule(rule.family());
-        let contracts = catalog.contracts.binding(kind, &catalog.places_of_rule(&rule));
+        let contracts = catalog.contracts.applicable(kind, &catalog.places_of_rule(&rule));
         (!contracts.is_empty()).then(|| JudgedRule { rule, contracts, in_force, user: caller.name.clone() })
     }
 
@@ -44,14 +44,14 @@ impl JudgedRule {
         self.contracts.iter().any(|contract| !contract.rules.is_empty())
     }
 
-    pub(super) fn broken(&self, engines: &CompiledContracts) -> Vec<Broken> {
+    pub(super) fn broken(&self, engines: &CompiledContracts) -> Vec<Violation> {
         let subject = ValidationSubject {
             kind: PolicyKind::Rule(self.rule.family()),
             namespace: self.rule.namespace.clone(),
             name: self.rule.name.clone(),
             user: self.user.clone(),
-            new: Material::Rule(body(&self.rule)),
-            old: self.in_force.as_ref().map(|rule| Material::Rule(body(rule))),
+            new: Document::Rule(body(&self.rule)),
+            old: self.in_force.as_ref().map(|rule| Document::Rule(body(rule))),
             may_see: true,
         };
         engines.judge(&self.contracts, &subject)
@@ -156,7 +156,7 @@ impl Operations {
             let engines = self.engines.clone();
             let broken = self.on_turn(&self.turns.judgements, move || judged.broken(&engines)).await;
             told.push(match broken {
-                Ok(broken) => broken.iter().map(Broken::text).collect(),
+                Ok(broken) => broken.iter().map(Violation::text).collect(),
                 Err(_) => vec![UNJUDGED.to_owned()],
             });
         }

@@ -8,11 +8,11 @@ use serde_json::{Map, Value};
 
 use super::CompiledContracts;
 use crate::catalog::Catalog;
-use crate::contracts::{Material, ValidationSubject};
+use crate::contracts::{Document, ValidationSubject};
 use crate::keyring::Keyring;
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::{ConfigKey, Format};
-use crate::model::contract::{Broken, Contract};
+use crate::model::contract::{Contract, Violation};
 use crate::model::policy::{Place, PolicyKind};
 use crate::operations::{Caller, Items, Operations};
 
@@ -89,14 +89,14 @@ impl TrialDraft {
                 let in_force = catalog.configs.active_release(&key);
                 // Callers without the right to edit must not learn an encrypted content by comparison.
                 let in_force = in_force.filter(|release| may_see || !release.encrypted);
-                let old = in_force.and_then(|release| super::files::material(keyring, release).ok());
-                (Material::File { format, text: self.content.clone(), is_sealed: false }, old)
+                let old = in_force.and_then(|release| super::files::document(keyring, release).ok());
+                (Document::File { format, text: self.content.clone(), is_sealed: false }, old)
             }
             PolicyKind::Rule(family) => {
                 let there = catalog.rules.of(family).named(&self.namespace, &self.name);
                 let in_force = there.and_then(|rule| catalog.rule_in_force_of(rule));
-                let old = in_force.map(|rule| Material::Rule(super::rules::body(&rule)));
-                (Material::Rule(Value::Object(self.body.clone())), old)
+                let old = in_force.map(|rule| Document::Rule(super::rules::body(&rule)));
+                (Document::Rule(Value::Object(self.body.clone())), old)
             }
         };
         ValidationSubject {
@@ -118,7 +118,7 @@ struct Trial {
 }
 
 impl Trial {
-    fn broken(&self, engines: &CompiledContracts) -> Vec<Broken> {
+    fn broken(&self, engines: &CompiledContracts) -> Vec<Violation> {
         engines.judge(&self.contracts, &self.subject)
     }
 }
@@ -129,7 +129,7 @@ impl Operations {
         &self,
         caller: &Caller,
         items: Items<TrialDraft>,
-    ) -> Result<Vec<Result<Vec<Broken>, Refusal>>, Refusal> {
+    ) -> Result<Vec<Result<Vec<Violation>, Refusal>>, Refusal> {
         let read_scope = caller.read_scope();
         let trials: Vec<Result<Trial, Refusal>> = {
             let catalog = self.node().state().catalog();
@@ -140,7 +140,7 @@ impl Operations {
                 if !read_scope.sees(namespace, scope_name) {
                     return Err(Refusal::new(Code::NotAllowedAccess, "this needs read"));
                 }
-                let contracts = catalog.contracts.binding(draft.kind, &[place]);
+                let contracts = catalog.contracts.applicable(draft.kind, &[place]);
                 Ok(Trial { subject: draft.subject(&catalog, self.node().keyring(), caller), contracts })
             };
             items.into_iter().map(|item| item.and_then(trial)).collect()

@@ -276,7 +276,7 @@ pub(super) async fn receive(
             Ok((connection, purpose, hello))
         }
         Err(refusal) => {
-            introductions.tell_refused(hello.node_id, &refusal);
+            introductions.log_refused(hello.node_id, &refusal);
             Err(Turned(refusal.reason.label()))
         }
     }

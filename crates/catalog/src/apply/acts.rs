@@ -40,7 +40,7 @@ impl Catalog {
     pub(crate) fn target_of_request(&self, request: &ApprovalRequest, payload: &Payload) -> AuthTarget {
         let mut target = self.target_of_act(&payload.act);
         if let Some(Snapshot::Rule(rule)) = &payload.snapshot {
-            target.acts = self.effects([&**rule].into_iter().chain(self.rule_in_force(rule)));
+            target.effects = self.effects([&**rule].into_iter().chain(self.rule_in_force(rule)));
             target = target.to(ResourceScope::of_rule(rule));
         }
         if target.has_no_place() {

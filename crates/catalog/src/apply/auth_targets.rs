@@ -112,8 +112,8 @@ impl Catalog {
         match self.configs.file(&key) {
             _ if op == Op::Create => target.to(place),
             Some(file) => {
-                let takes = op == Op::Delete && self.has_in_force_or_planned(&key);
-                AuthTarget { takes: takes.then(Vec::new), ..target.at(place, &file.revision) }
+                let is_removed = op == Op::Delete && self.has_in_force_or_planned(&key);
+                AuthTarget { removed_effects: is_removed.then(Vec::new), ..target.at(place, &file.revision) }
             }
             None => target,
         }
@@ -127,14 +127,14 @@ impl Catalog {
     pub(super) fn target_of_template(&self, draft: &ConfigTemplateDraft) -> AuthTarget {
         let target = AuthTarget::of_cluster("configtemplate", &draft.name);
         let revision = self.templates.get(&draft.name).map(|template| template.revision.clone());
-        AuthTarget { before: revision.unwrap_or_default(), ..target }
+        AuthTarget { revision: revision.unwrap_or_default(), ..target }
     }
 
     /// Returns the target of a write with publication, which requires both verbs.
     pub(super) fn target_of_publication(&self, publish: &ConfigPublish) -> AuthTarget {
         let key = publish.file.key();
         let before = self.version_in_force(&key);
-        AuthTarget { before, ..target_at_key(&key).to(ResourceScope::thing(&key.namespace, &key.group)) }
+        AuthTarget { revision: before, ..target_at_key(&key).to(ResourceScope::thing(&key.namespace, &key.group)) }
     }
 
     /// Returns the target of a release: its file, whether or not a release of that name exists.
@@ -199,13 +199,13 @@ impl Catalog {
             ResourceScope::of_contract(&contract)
         };
         match self.contracts.get(&draft.name) {
-            _ if op == Op::Create => AuthTarget { goes: made(Contract::new(&draft.name)), ..target },
+            _ if op == Op::Create => AuthTarget { destinations: made(Contract::new(&draft.name)), ..target },
             None => target,
             Some(there) => {
                 let mut places = ResourceScope::of_contract(there).into_iter();
-                let stands = places.next().unwrap_or(ResourceScope::Cluster);
+                let existing = places.next().unwrap_or(ResourceScope::Cluster);
                 let becomes = if op == Op::Update { made(Contract::clone(there)) } else { Vec::new() };
-                AuthTarget { goes: places.chain(becomes).collect(), ..target.at(stands, &there.revision) }
+                AuthTarget { destinations: places.chain(becomes).collect(), ..target.at(existing, &there.revision) }
             }
         }
     }
@@ -277,27 +277,27 @@ impl Catalog {
         let (head, kind) = (&draft.head, draft.body.family().word());
         let (namespace, name) = (text(&head.namespace), text(&head.name));
         if op == Op::Create {
-            let acts = draft.rule(String::new(), String::new(), Stamp::default()).ok();
+            let rule = draft.rule(String::new(), String::new(), Stamp::default()).ok();
             let target = AuthTarget::new(kind, namespace, name).to(ResourceScope::thing(namespace, name));
-            return AuthTarget { acts: self.effects(acts.as_ref()), ..target };
+            return AuthTarget { effects: self.effects(rule.as_ref()), ..target };
         }
         let Some(rule) = self.rule_named_by(op, draft) else { return AuthTarget::new(kind, namespace, name) };
-        let target = self.felt(AuthTarget::new(kind, &rule.namespace, &rule.name), &rule);
+        let target = self.visible_by(AuthTarget::new(kind, &rule.namespace, &rule.name), &rule);
         let target = target.at(ResourceScope::of_rule(&rule), &rule.revision);
         if op == Op::Delete {
-            return AuthTarget { takes: self.taken_with(&rule), ..target };
+            return AuthTarget { removed_effects: self.taken_with(&rule), ..target };
         }
         let mut changed = Rule::clone(&rule);
-        let acts = draft.lay_over(&mut changed).is_ok().then_some(&changed);
+        let laid_over = draft.lay_over(&mut changed).is_ok().then_some(&changed);
         let namespace = head.namespace.as_deref().unwrap_or(&rule.namespace);
         let target = target.to(ResourceScope::thing(namespace, head.name.as_deref().unwrap_or(&rule.name)));
-        AuthTarget { acts: self.effects(acts), ..target }
+        AuthTarget { effects: self.effects(laid_over), ..target }
     }
 
     pub(super) fn target_of_rule_publication(&self, family: Family, draft: &RuleReleaseDraft) -> AuthTarget {
         match self.rule_to_publish(family, draft) {
             Ok(rule) => AuthTarget {
-                acts: self.effects([&*rule].into_iter().chain(self.rule_in_force(&rule))),
+                effects: self.effects([&*rule].into_iter().chain(self.rule_in_force(&rule))),
                 ..self.target_at_rule(&rule)
             },
             Err(_) => AuthTarget::new(family.word(), text(&draft.namespace), text(&draft.rule_name)),
@@ -311,7 +311,7 @@ impl Catalog {
                 let earlier = draft.to_previous.unwrap_or_default().then(|| self.earlier_normal(&*release)).flatten();
                 let earlier = earlier.as_ref().map(|release| &*release.rule);
                 let judged = [&*release.rule].into_iter().chain(self.rule_in_force(&release.rule)).chain(earlier);
-                AuthTarget { acts: self.effects(judged), ..self.target_at_rule(self.rule_of(&release)) }
+                AuthTarget { effects: self.effects(judged), ..self.target_at_rule(self.rule_of(&release)) }
             }
             Ok(None) | Err(_) => AuthTarget::new(family.word(), text(&draft.namespace), text(&draft.rule_name)),
         }
@@ -320,7 +320,7 @@ impl Catalog {
     fn target_at_rule(&self, rule: &Rule) -> AuthTarget {
         let normal = self.rules.of(rule.family()).active().normal(&rule.id);
         let version = normal.map(|release| release.version.to_string()).unwrap_or_default();
-        let target = self.felt(AuthTarget::new(rule.family().word(), &rule.namespace, &rule.name), rule);
+        let target = self.visible_by(AuthTarget::new(rule.family().word(), &rule.namespace, &rule.name), rule);
         target.at(ResourceScope::of_rule(rule), version)
     }
 
@@ -345,8 +345,8 @@ impl Catalog {
         })
     }
 
-    fn felt(&self, target: AuthTarget, rule: &Rule) -> AuthTarget {
-        AuthTarget { felt: Some(rule.effect()), ..target }
+    fn visible_by(&self, target: AuthTarget, rule: &Rule) -> AuthTarget {
+        AuthTarget { visible_by: Some(rule.effect()), ..target }
     }
 
     /// Returns the effects that clients lose with a rule: those of its releases in force or planned.

@@ -202,24 +202,25 @@ impl Catalog {
 
 fn lets_release(grants: &Grants, target: &AuthTarget) -> bool {
     let may = |place: &ResourceScope| place.lets(grants, Verb::Release);
-    target.stands.iter().chain(&target.goes).all(may) && refused_at(grants, &[Verb::Release], &target.acts).is_none()
+    target.existing.iter().chain(&target.destinations).all(may)
+        && refused_at(grants, &[Verb::Release], &target.effects).is_none()
 }
 
 /// Returns the refusal of an item, or `None` if it is permitted.
 pub(super) fn judge(grants: &Grants, check: &AuthCheck<'_>, target: &AuthTarget) -> Option<Outcome> {
     let may = |place: &ResourceScope| check.verbs.iter().all(|verb| place.lets(grants, *verb));
-    if let Some(place) = target.stands.as_ref().filter(|place| !may(place)) {
+    if let Some(place) = target.existing.as_ref().filter(|place| !may(place)) {
         return Some(if target.is_shown(place, grants) { refused(check.verbs) } else { check.missing.clone() });
     }
-    if !target.goes.iter().all(may) {
+    if !target.destinations.iter().all(may) {
         return Some(refused(check.verbs));
     }
-    if let Some(end) = refused_at(grants, check.verbs, &target.acts) {
+    if let Some(end) = refused_at(grants, check.verbs, &target.effects) {
         let why = format!("{} at {end:?}, which the rule acts on", needs(check.verbs));
         return Some(Refusal::new(Code::NotAllowedAccess, why).into());
     }
-    let taken = target.takes.as_ref()?;
-    let lets_release = target.stands.iter().all(|place| place.lets(grants, Verb::Release));
+    let taken = target.removed_effects.as_ref()?;
+    let lets_release = target.existing.iter().all(|place| place.lets(grants, Verb::Release));
     let at =
         if lets_release { format!(" at {:?}", refused_at(grants, &[Verb::Release], taken)?) } else { String::new() };
     let why = format!("it is in force or planned: this needs release{at}, or withdraw it first");

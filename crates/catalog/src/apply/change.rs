@@ -14,7 +14,7 @@ use crate::model::code::{Code, Refusal, info_of};
 use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigKey, ConfigRelease};
 use crate::model::config_template::ConfigTemplate;
 use crate::model::content::Content;
-use crate::model::contract::{Broken, Contract};
+use crate::model::contract::{Contract, Violation};
 use crate::model::instance::Instance;
 use crate::model::limits;
 use crate::model::namespace::Namespace;
@@ -62,7 +62,7 @@ pub enum Entity {
     /// Policies that block the action, in place of a thing.
     PolicyBlock(Arc<PolicyBlock>),
     /// Place at which a contract is broken, in place of a thing.
-    Broken(Arc<Broken>),
+    Broken(Arc<Violation>),
 }
 
 /// Policies that block an action.
@@ -128,7 +128,7 @@ impl Outcome {
     }
 
     /// Returns the refusal of what breaks a contract, with the first place in detail.
-    pub fn broken(places: &[Broken]) -> Self {
+    pub fn broken(places: &[Violation]) -> Self {
         let Some(first) = places.first() else { return Code::ContractBroken.into() };
         let more = match places.len() - 1 {
             0 => String::new(),
@@ -251,7 +251,7 @@ impl ChangeSet {
         if std::mem::take(&mut self.comes_again) {
             return;
         }
-        let AuthTarget { kind, namespace, name, before, .. } = target;
+        let AuthTarget { kind, namespace, name, revision: before, .. } = target;
         let after = if outcome.code.is_success() { outcome.entity.revision() } else { before.clone() };
         self.audited.push(AuditedItem { kind, namespace, name, code: outcome.code, before, after });
     }
@@ -278,7 +278,7 @@ impl ChangeSet {
         self.news.push(news);
     }
 
-    pub(crate) fn tell_of_health(&mut self, instance: Arc<Instance>) {
+    pub(crate) fn emit_health(&mut self, instance: Arc<Instance>) {
         self.health.push(instance);
     }
 

@@ -39,7 +39,7 @@ impl Catalog {
             Command::Authorized(asked) => apply.dispatch_asked(*asked),
             command => apply.dispatch_own(command),
         };
-        apply.tell_webhooks();
+        apply.queue_webhook_events();
         self.trail.prune(ctx.sure(), &self.settings, &mut changes);
         changes.into_applied(outcomes)
     }
@@ -226,7 +226,7 @@ impl Apply<'_> {
                 |catalog, item| catalog.target_of_request_named(&item.id),
                 |apply, item| apply.change_request(principal, op, &item)),
             Command::ExpireRequests => vec![self.expire_requests()],
-            Command::ClientsRefused(items) => each(items, |item| self.tell_of_refusal(&item)),
+            Command::ClientsRefused(items) => each(items, |item| self.emit_client_refusal(&item)),
             Command::XdsSeen(items) => each(items, |item| self.mark_xds(&item)),
             #[cfg(feature = "next-level")]
             Command::NextLevel(row) => vec![self.put_next_level(row)],

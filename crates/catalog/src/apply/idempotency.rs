@@ -72,15 +72,15 @@ fn place(number: u32, forgotten: u32) -> usize {
 
 /// Log index and clock of an entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Moment {
+struct EntryTime {
     index: u64,
     clock_us: u64,
 }
 
-impl Moment {
+impl EntryTime {
     /// Returns the steps in entries and microseconds. Neither reaches the limit of 32 bits: there are never that many
     /// consecutive entries without a command, and the clock advances by at most [`STEP_MAX_US`].
-    fn steps_to(self, later: Moment) -> (u32, u32) {
+    fn steps_to(self, later: EntryTime) -> (u32, u32) {
         let step = |from: u64, to: u64| u32::try_from(to.saturating_sub(from)).unwrap_or(u32::MAX);
         (step(self.index, later.index), step(self.clock_us, later.clock_us))
     }
@@ -90,8 +90,8 @@ impl Moment {
 pub(crate) struct SeenRequests {
     /// Ids in the order of the log.
     in_order: ChunkedQueue<RecentRequest>,
-    oldest: Moment,
-    newest: Moment,
+    oldest: EntryTime,
+    newest: EntryTime,
     /// Time of the newest entry.
     clock: Timestamp,
     /// Numbers of the ids, hashed by id. Numbers are consecutive, and that of the oldest is `forgotten`. A number takes
@@ -134,13 +134,13 @@ impl SeenRequests {
 
     /// Sets the time of the newest entry, which is the current one; later stamps continue from it.
     pub(crate) fn date_newest(&mut self, ctx: &Ctx, time: Timestamp, changes: &mut ChangeSet) {
-        let Moment { index, clock_us } = self.newest;
+        let EntryTime { index, clock_us } = self.newest;
         changes.put(&SeenRequest { index: index.to_be_bytes(), time, request: ctx.request, clock_us });
         self.clock = time;
     }
 
     pub(crate) fn load(&mut self, row: SeenRequest) {
-        let moment = Moment { index: u64::from_be_bytes(row.index), clock_us: row.clock_us };
+        let moment = EntryTime { index: u64::from_be_bytes(row.index), clock_us: row.clock_us };
         if self.in_order.is_empty() {
             (self.oldest, self.newest) = (moment, moment);
         }

@@ -12,13 +12,13 @@ fn is_dots(name: &str) -> bool {
 impl Catalog {
     /// Returns the refusal of a reserved name in the target scopes; `None` if there is none.
     pub(super) fn refuse_dots(&self, target: &AuthTarget) -> Option<Refusal> {
-        target.goes.iter().find_map(|place| self.refuse_dots_in(target.kind, place))
+        target.destinations.iter().find_map(|place| self.refuse_dots_in(target.kind, place))
     }
 
     fn refuse_dots_in(&self, kind: &str, place: &ResourceScope) -> Option<Refusal> {
         let refuse = |code, field| Some(Refusal::new(code, format!("{field} may not be . or ..")));
         let (namespace, name) = match place {
-            ResourceScope::Thing { namespace, name } => (namespace, name.as_str()),
+            ResourceScope::Object { namespace, name } => (namespace, name.as_str()),
             ResourceScope::Namespace(namespace) => (namespace, ""),
             ResourceScope::Cluster => return None,
         };

@@ -11,7 +11,7 @@ pub const SEEING: &[Verb] = &[Verb::Read, Verb::Discover];
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ResourceScope {
     /// A thing in a namespace.
-    Thing {
+    Object {
         namespace: String,
         name: String,
     },
@@ -21,7 +21,7 @@ pub(super) enum ResourceScope {
 
 impl ResourceScope {
     pub(super) fn thing(namespace: &str, name: &str) -> ResourceScope {
-        ResourceScope::Thing { namespace: namespace.to_owned(), name: name.to_owned() }
+        ResourceScope::Object { namespace: namespace.to_owned(), name: name.to_owned() }
     }
 
     pub(super) fn of_rule(rule: &Rule) -> ResourceScope {
@@ -36,7 +36,7 @@ impl ResourceScope {
 
     pub(super) fn lets(&self, grants: &Grants, verb: Verb) -> bool {
         match self {
-            ResourceScope::Thing { namespace, name } => grants.may(verb, namespace, name),
+            ResourceScope::Object { namespace, name } => grants.may(verb, namespace, name),
             ResourceScope::Namespace(namespace) => grants.may_in(verb, namespace),
             ResourceScope::Cluster => grants.may_everywhere(verb),
         }
@@ -44,7 +44,7 @@ impl ResourceScope {
 
     pub(super) fn shows(&self, grants: &Grants) -> bool {
         match self {
-            ResourceScope::Thing { .. } => SEEING.iter().any(|verb| self.lets(grants, *verb)),
+            ResourceScope::Object { .. } => SEEING.iter().any(|verb| self.lets(grants, *verb)),
             ResourceScope::Namespace(namespace) => SEEING.iter().any(|verb| grants.may_within(*verb, namespace)),
             ResourceScope::Cluster => true,
         }
@@ -59,17 +59,17 @@ pub(crate) struct AuthTarget {
     pub(crate) namespace: String,
     pub(crate) name: String,
     /// Scope of the thing that the item names; `None` if it does not exist.
-    pub(super) stands: Option<ResourceScope>,
+    pub(super) existing: Option<ResourceScope>,
     /// Scopes in which something is created, or to which it is moved.
-    pub(super) goes: Vec<ResourceScope>,
+    pub(super) destinations: Vec<ResourceScope>,
     /// Revision of the existing thing, or a substitute for one.
-    pub(super) before: String,
+    pub(super) revision: String,
     /// Services that the rule acts on before and after the change; they are authorized like its scope.
-    pub(super) acts: Vec<Effect>,
+    pub(super) effects: Vec<Effect>,
     /// Effect of the thing: a caller that may see one of its services sees that the thing exists.
-    pub(super) felt: Option<Effect>,
+    pub(super) visible_by: Option<Effect>,
     /// Effects that clients lose by the item, which requires release; `None` if there are none.
-    pub(crate) takes: Option<Vec<Effect>>,
+    pub(crate) removed_effects: Option<Vec<Effect>>,
 }
 
 impl AuthTarget {
@@ -80,27 +80,27 @@ impl AuthTarget {
 
     /// Returns a target that belongs to the cluster as a whole.
     pub(super) fn of_cluster(kind: &'static str, name: impl Into<String>) -> AuthTarget {
-        AuthTarget { stands: Some(ResourceScope::Cluster), ..AuthTarget::new(kind, "", name) }
+        AuthTarget { existing: Some(ResourceScope::Cluster), ..AuthTarget::new(kind, "", name) }
     }
 
     /// Sets the scope and the revision of an existing target.
-    pub(super) fn at(self, place: ResourceScope, before: impl Into<String>) -> AuthTarget {
-        AuthTarget { stands: Some(place), before: before.into(), ..self }
+    pub(super) fn at(self, place: ResourceScope, revision: impl Into<String>) -> AuthTarget {
+        AuthTarget { existing: Some(place), revision: revision.into(), ..self }
     }
 
     pub(super) fn to(mut self, place: ResourceScope) -> AuthTarget {
-        self.goes.push(place);
+        self.destinations.push(place);
         self
     }
 
     /// Reports whether the named thing does not exist and nothing is created.
     pub(super) fn has_no_place(&self) -> bool {
-        self.stands.is_none() && self.goes.is_empty()
+        self.existing.is_none() && self.destinations.is_empty()
     }
 
     pub(super) fn is_shown(&self, place: &ResourceScope, grants: &Grants) -> bool {
         let feels = |end: &End| SEEING.iter().any(|verb| grants.may_touch(*verb, &end.namespace, &end.service));
-        place.shows(grants) || self.felt.as_ref().is_some_and(|effect| effect.ends().any(feels))
+        place.shows(grants) || self.visible_by.as_ref().is_some_and(|effect| effect.ends().any(feels))
     }
 }
 

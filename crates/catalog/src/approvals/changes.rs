@@ -30,7 +30,7 @@ impl Catalog {
     /// of a thing without releases in force, nor to actions on nothing.
     fn gate_of(&self, act: &GatedAction) -> Option<(Gate, Subject)> {
         let gate = self.gate_of_advance(act).or_else(|| act.gate())?;
-        if gate == Gate::Delete && self.target_of_act(act).takes.is_none() {
+        if gate == Gate::Delete && self.target_of_act(act).removed_effects.is_none() {
             return None;
         }
         Some((gate, self.subject_of_act(act)?))
@@ -110,7 +110,7 @@ impl Apply<'_> {
         if outcome.code == Code::ExecuteSuccess
             && let Some(place) = subject.places.first()
         {
-            self.tell_of_emergency(subject.kind, place, reason);
+            self.emit_emergency(subject.kind, place, reason);
             self.changes.did_in_emergency(place.scope().0, &place.name(), reason);
         }
         outcome
@@ -185,12 +185,12 @@ impl Apply<'_> {
             Some(head) => {
                 // Webhooks of the head's own namespace are notified once per set.
                 if head.namespace != request.namespace {
-                    self.tell_of_request(HookEvent::Requested, &request);
+                    self.emit_request(HookEvent::Requested, &request);
                 }
                 let parts = head.parts + 1;
                 self.catalog.approvals.put(ApprovalRequest { parts, ..ApprovalRequest::clone(&head) }, self.changes);
             }
-            None => self.tell_of_request(HookEvent::Requested, &request),
+            None => self.emit_request(HookEvent::Requested, &request),
         }
         let request = self.catalog.approvals.put(request, self.changes);
         Outcome { entity: Entity::Request(request), ..Code::RequestAccepted.into() }

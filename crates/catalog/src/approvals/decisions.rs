@@ -159,7 +159,7 @@ impl Apply<'_> {
                 let ids: Vec<_> = set.iter().map(|one| one.id.clone()).collect();
                 let outcome = self.close_set(set, &request.id, end);
                 let closed: Vec<_> = ids.iter().filter_map(|id| self.catalog.approvals.get(id).cloned()).collect();
-                self.tell_of_set(HookEvent::Refused, closed.iter().map(|one| &**one), &request);
+                self.emit_set(HookEvent::Refused, closed.iter().map(|one| &**one), &request);
                 outcome
             }
             RequestOp::Approve if is_own => refused("the requester does not approve it"),
@@ -210,7 +210,7 @@ impl Apply<'_> {
             one.modified = self.ctx.stamp();
         }
         let approved = set.iter().filter(|(is_new, _)| *is_new).map(|(_, one)| one);
-        self.tell_of_set(HookEvent::Approved, approved, request);
+        self.emit_set(HookEvent::Approved, approved, request);
         let set = set.into_iter().map(|(_, one)| one).collect();
         self.advance_set(set, (&request.id, false))
     }
@@ -263,14 +263,14 @@ impl Apply<'_> {
 
     /// Notifies webhooks of a decision on the named request, and of members in other namespaces, so that a webhook for
     /// one namespace gets one event per set.
-    fn tell_of_set<'a>(
+    fn emit_set<'a>(
         &mut self,
         event: HookEvent,
         set: impl Iterator<Item = &'a ApprovalRequest>,
         named: &ApprovalRequest,
     ) {
         for one in set.filter(|one| one.id == named.id || one.namespace != named.namespace) {
-            self.tell_of_request(event, one);
+            self.emit_request(event, one);
         }
     }
 

@@ -9,7 +9,7 @@ use crate::model::webhook::{EmergencyNews, HookEvent, News, RequestNews};
 
 impl Apply<'_> {
     /// Adds an event of a request, queued at the end of the entry.
-    pub(super) fn tell_of_request(&mut self, event: HookEvent, request: &ApprovalRequest) {
+    pub(super) fn emit_request(&mut self, event: HookEvent, request: &ApprovalRequest) {
         let said = match event {
             HookEvent::Refused => &request.reason,
             HookEvent::Approved => request.approvals.last().map_or(&request.comment, |given| &given.comment),
@@ -23,18 +23,18 @@ impl Apply<'_> {
             by: self.ctx.by.clone(),
         };
         let news = News { event, time: self.ctx.time, request: Some(told), ..News::default() };
-        self.tell_of(news, request.kind, &request.place());
+        self.emit_about_place(news, request.kind, &request.place());
     }
 
     /// Adds an event of an action carried out in an emergency.
-    pub(super) fn tell_of_emergency(&mut self, kind: PolicyKind, place: &Place, reason: &str) {
+    pub(super) fn emit_emergency(&mut self, kind: PolicyKind, place: &Place, reason: &str) {
         let reason = beginning(reason, limits::WEBHOOK_COMMENT_CHARS_MAX);
         let told = EmergencyNews { user: self.ctx.by.clone(), reason };
         let news = News { event: HookEvent::Emergency, time: self.ctx.time, emergency: Some(told), ..News::default() };
-        self.tell_of(news, kind, place);
+        self.emit_about_place(news, kind, place);
     }
 
-    fn tell_of(&mut self, news: News, kind: PolicyKind, place: &Place) {
+    fn emit_about_place(&mut self, news: News, kind: PolicyKind, place: &Place) {
         if !self.catalog.webhooks.is_listening() {
             return;
         }

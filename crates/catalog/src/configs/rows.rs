@@ -114,7 +114,7 @@ impl Indexed for ConfigFile {
 }
 
 impl Archived for ConfigRelease {
-    type Thing = ConfigKey;
+    type Subject = ConfigKey;
 
     fn thing(&self) -> Arc<ConfigKey> {
         Arc::new(self.key.clone())

@@ -13,9 +13,9 @@ use crate::model::time::Timestamp;
 /// Properties of a release that the archive needs. Versions of a thing are never reused.
 pub(crate) trait Archived {
     /// Key of the thing that it is a release of.
-    type Thing: Ord + ?Sized;
+    type Subject: Ord + ?Sized;
 
-    fn thing(&self) -> Arc<Self::Thing>;
+    fn thing(&self) -> Arc<Self::Subject>;
     fn name(&self) -> &str;
     fn version(&self) -> u64;
     fn is_active(&self) -> bool;
@@ -48,13 +48,13 @@ impl<R> Default for Releases<R> {
 
 #[derive(Debug, PartialEq)]
 pub(crate) struct Archive<R: Archived> {
-    things: OrdMap<Arc<R::Thing>, Releases<R>>,
+    things: OrdMap<Arc<R::Subject>, Releases<R>>,
     /// Things with more than one inactive release, ordered by their number of them. The limit is never lower than one.
-    by_inactive: OrdSet<(usize, Arc<R::Thing>)>,
+    by_inactive: OrdSet<(usize, Arc<R::Subject>)>,
     /// Planned releases by their time.
-    due: OrdSet<(Timestamp, Arc<R::Thing>, Arc<str>)>,
+    due: OrdSet<(Timestamp, Arc<R::Subject>, Arc<str>)>,
     /// Releases of staged rollouts.
-    rolling: OrdSet<(Arc<R::Thing>, Arc<str>)>,
+    rolling: OrdSet<(Arc<R::Subject>, Arc<str>)>,
     len: usize,
 }
 
@@ -88,45 +88,45 @@ impl<R: Archived> Default for Archive<R> {
 
 impl<R: Archived> Archive<R>
 where
-    Arc<R::Thing>: Default,
+    Arc<R::Subject>: Default,
 {
     /// Returns the number of releases.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    pub(crate) fn len_of(&self, thing: &R::Thing) -> usize {
+    pub(crate) fn len_of(&self, thing: &R::Subject) -> usize {
         self.things.get(thing).map_or(0, |releases| releases.by_name.len())
     }
 
-    pub(crate) fn get(&self, thing: &R::Thing, name: &str) -> Option<&Arc<R>> {
+    pub(crate) fn get(&self, thing: &R::Subject, name: &str) -> Option<&Arc<R>> {
         self.things.get(thing)?.by_name.get(name)
     }
 
     /// Returns the releases of one thing, by name.
-    pub(crate) fn of(&self, thing: &R::Thing) -> impl Iterator<Item = &Arc<R>> {
+    pub(crate) fn of(&self, thing: &R::Subject) -> impl Iterator<Item = &Arc<R>> {
         self.things.get(thing).into_iter().flat_map(|releases| releases.by_name.values())
     }
 
     /// Returns the releases of all things that `wants` accepts.
-    pub(crate) fn of_all<'a>(&'a self, wants: impl Fn(&R::Thing) -> bool + 'a) -> impl Iterator<Item = &'a Arc<R>> {
+    pub(crate) fn of_all<'a>(&'a self, wants: impl Fn(&R::Subject) -> bool + 'a) -> impl Iterator<Item = &'a Arc<R>> {
         self.things.iter().filter(move |(thing, _)| wants(thing)).flat_map(|(_, releases)| releases.by_name.values())
     }
 
     /// Returns the inactive release of a thing with the lowest version, if there are more than `kept`.
-    pub(crate) fn surplus(&self, thing: &R::Thing, kept: usize) -> Option<&Arc<R>> {
+    pub(crate) fn surplus(&self, thing: &R::Subject, kept: usize) -> Option<&Arc<R>> {
         let inactive = &self.things.get(thing)?.inactive;
         (inactive.len() > kept).then(|| inactive.get_min().map(|(_, oldest)| oldest))?
     }
 
     /// Returns the things with more than `kept` inactive releases.
-    pub(crate) fn overfull(&self, kept: usize) -> impl Iterator<Item = &Arc<R::Thing>> {
-        let first: Arc<R::Thing> = Arc::default();
+    pub(crate) fn overfull(&self, kept: usize) -> impl Iterator<Item = &Arc<R::Subject>> {
+        let first: Arc<R::Subject> = Arc::default();
         self.by_inactive.range((kept.saturating_add(1), first)..).map(|(_, thing)| thing)
     }
 
     /// Returns the releases to be published by `now`: time, thing and release name of each.
-    pub(crate) fn due(&self, now: Timestamp) -> impl Iterator<Item = (Timestamp, &Arc<R::Thing>, &Arc<str>)> {
+    pub(crate) fn due(&self, now: Timestamp) -> impl Iterator<Item = (Timestamp, &Arc<R::Subject>, &Arc<str>)> {
         self.due.iter().take_while(move |(at, ..)| *at <= now).map(|(at, thing, name)| (*at, thing, name))
     }
 
@@ -162,7 +162,7 @@ where
         old
     }
 
-    pub(crate) fn remove(&mut self, thing: &R::Thing, name: &str) -> Option<Arc<R>> {
+    pub(crate) fn remove(&mut self, thing: &R::Subject, name: &str) -> Option<Arc<R>> {
         let releases = self.things.get_mut(thing)?;
         let before = releases.inactive.len();
         let old = releases.by_name.remove(name)?;
@@ -180,7 +180,7 @@ where
         Some(old)
     }
 
-    fn count(&mut self, thing: &Arc<R::Thing>, before: usize, after: usize) {
+    fn count(&mut self, thing: &Arc<R::Subject>, before: usize, after: usize) {
         if before == after {
             return;
         }

@@ -86,7 +86,7 @@ impl Apply<'_> {
         let was_healthy = self.catalog.instances.get(&instance.id).map(|old| old.healthy);
         let instance = self.catalog.instances.insert(instance, self.changes);
         if was_healthy.is_some_and(|was_healthy| was_healthy != instance.healthy) {
-            self.tell_of_health(&instance);
+            self.emit_health(&instance);
         }
         instance
     }

@@ -44,7 +44,7 @@ impl Row for RuleRelease {
 }
 
 impl Archived for RuleRelease {
-    type Thing = str;
+    type Subject = str;
 
     fn thing(&self) -> Arc<str> {
         self.rule.id.as_str().into()

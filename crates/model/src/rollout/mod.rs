@@ -189,7 +189,7 @@ impl StagedRollout {
 
 /// Rollout fields of a draft.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Steering<'a> {
+pub struct RolloutControl<'a> {
     /// Plan of a gray publication.
     pub plan: Option<&'a RolloutPlan>,
     pub action: Option<RolloutAction>,
@@ -199,7 +199,7 @@ pub struct Steering<'a> {
     pub comment: &'a str,
 }
 
-impl Steering<'_> {
+impl RolloutControl<'_> {
     /// Checks the fields for a publication; `percent` is the share given in addition.
     pub fn check_publish(self, release_type: ReleaseType, percent: Option<&ClientPercent>) -> Result<(), Refusal> {
         let Some(plan) = self.plan else { return Ok(()) };
@@ -227,16 +227,16 @@ impl Steering<'_> {
     }
 }
 
-/// Implements [`Steering`] and the initial share for drafts, from the fields of the same names.
-macro_rules! steers {
+/// Implements [`RolloutControl`] and the initial share for drafts, from the fields of the same names.
+macro_rules! rollout_control_fields {
     ($($draft:ty: $description:ident),+) => {
         $( impl $draft {
             /// Returns the rollout fields. For an action or a signal, the description replaces an absent reason or
             /// comment.
-            pub fn steering(&self) -> Steering<'_> {
+            pub fn rollout_control(&self) -> RolloutControl<'_> {
                 let described = self.action.is_some() || self.ok.is_some();
                 let description = self.$description.as_deref().filter(|_| described).unwrap_or_default();
-                Steering {
+                RolloutControl {
                     plan: self.plan.as_ref(),
                     action: self.action,
                     ok: self.ok,
@@ -257,7 +257,7 @@ macro_rules! steers {
     };
 }
 
-steers!(RuleReleaseDraft: description, ConfigReleaseDraft: release_description);
+rollout_control_fields!(RuleReleaseDraft: description, ConfigReleaseDraft: release_description);
 
 /// Reports whether an operation gives a gray release to all clients.
 pub fn gives_to_all(op: ReleaseOp, action: Option<RolloutAction>, rollout: Option<&StagedRollout>) -> bool {

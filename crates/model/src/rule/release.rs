@@ -171,7 +171,7 @@ impl RuleReleaseDraft {
         SentFor::Publication.check(self)?;
         let release_type = ReleaseType::read(self.release_type.as_deref())?;
         check_narrowed(release_type, self)?;
-        self.steering().check_publish(release_type, self.client_percent.as_ref())?;
+        self.rollout_control().check_publish(release_type, self.client_percent.as_ref())?;
         self.audience().check()
     }
 
@@ -180,7 +180,7 @@ impl RuleReleaseDraft {
         self.check_values(family)?;
         SentFor::Change(op).check(self)?;
         check_type(op, self.release_type.as_deref())?;
-        self.steering().check(op)?;
+        self.rollout_control().check(op)?;
         let is_named = self.given_id().is_some() || (self.names_rule() && self.given_release_name().is_some());
         if is_named {
             return Ok(());

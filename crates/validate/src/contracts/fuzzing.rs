@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Material, ValidationSubject, compile, judge};
+use super::{Document, ValidationSubject, compile, judge};
 use crate::model::config_file::Format;
 use crate::model::contract::{Contract, ContractDraft, ContractRule};
 use crate::model::limits;
@@ -43,14 +43,14 @@ pub fn judge_input(input: &[u8]) -> bool {
     let compiled = compile(Arc::new(kept));
     assert!(begun.elapsed() < LIMIT, "it took {:?} to read the contract", begun.elapsed());
     let Ok(compiled) = compiled else { return false };
-    let material = |text: &str| Material::File { format, text: text.to_owned(), is_sealed: false };
+    let document = |text: &str| Document::File { format, text: text.to_owned(), is_sealed: false };
     let subject = ValidationSubject {
         kind: PolicyKind::ConfigFile,
         namespace: "n".to_owned(),
         name: "g/f".to_owned(),
         user: "u".to_owned(),
-        new: material(content),
-        old: Some(material("{}")),
+        new: document(content),
+        old: Some(document("{}")),
         may_see: true,
     };
     let begun = Instant::now();

@@ -23,7 +23,7 @@ use serde_json::Value;
 
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::Format;
-use crate::model::contract::{Broken, Contract, ContractMode};
+use crate::model::contract::{Contract, ContractMode, Violation};
 use crate::model::limits;
 use crate::model::policy::PolicyKind;
 use crate::well_formed::Fault;
@@ -59,7 +59,7 @@ enum Engine {
 }
 
 /// Content or body that contracts check.
-pub enum Material {
+pub enum Document {
     File { format: Format, text: String, is_sealed: bool },
     Rule(Value),
 }
@@ -72,9 +72,9 @@ pub struct ValidationSubject {
     pub name: String,
     /// Name of the caller.
     pub user: String,
-    pub new: Material,
+    pub new: Document,
     /// The version that is in force for all clients; `None` if there is none.
-    pub old: Option<Material>,
+    pub old: Option<Document>,
     /// True if the caller may read the content of an encrypted file.
     pub may_see: bool,
 }
@@ -123,7 +123,7 @@ pub fn judge(
     contracts: &[Arc<Contract>],
     compiled: &(impl Fn(&Arc<Contract>) -> Arc<Compiled> + Sync),
     subject: &ValidationSubject,
-) -> Vec<Broken> {
+) -> Vec<Violation> {
     if contracts.is_empty() {
         return Vec::new();
     }
@@ -134,13 +134,13 @@ fn judged(
     contracts: &[Arc<Contract>],
     compiled: &impl Fn(&Arc<Contract>) -> Arc<Compiled>,
     subject: &ValidationSubject,
-) -> Vec<Broken> {
-    let is_sealed = matches!(subject.new, Material::File { is_sealed: true, .. });
+) -> Vec<Violation> {
+    let is_sealed = matches!(subject.new, Document::File { is_sealed: true, .. });
     let mut fuel = Fuel::start(limits::CONTRACT_TIME, limits::CONTRACT_MADE_BYTES_MAX);
     let mut compile_time = Duration::ZERO;
     let new = read(&subject.new);
     let old = subject.old.as_ref().and_then(|old| read(old).ok());
-    let mut all: Vec<Broken> = Vec::new();
+    let mut all: Vec<Violation> = Vec::new();
     for contract in contracts {
         let whole = |message: &str| PlacedFault { path: String::new(), message: message.to_owned() };
         let broken = match &new {
@@ -156,7 +156,7 @@ fn judged(
         if is_sealed && !subject.may_see {
             all.extend(told.take(1).map(|one| {
                 let (path, message) = (WHOLE.to_owned(), HIDDEN.to_owned());
-                Broken { path, line: None, message, ..one }
+                Violation { path, line: None, message, ..one }
             }));
         } else {
             all.extend(told);
@@ -169,9 +169,9 @@ fn judged(
     all
 }
 
-fn broken_by(contract: &Contract, line: Option<usize>, judged: PlacedFault) -> Broken {
+fn broken_by(contract: &Contract, line: Option<usize>, judged: PlacedFault) -> Violation {
     let path = if judged.path.is_empty() { WHOLE.to_owned() } else { judged.path };
-    Broken { contract: contract.name.clone(), mode: contract.mode, path, line, message: judged.message }
+    Violation { contract: contract.name.clone(), mode: contract.mode, path, line, message: judged.message }
 }
 
 /// Content or body of a rule, as the engines read it.
@@ -180,10 +180,10 @@ struct Readable {
     lines: Option<Located>,
 }
 
-fn read(material: &Material) -> Result<Readable, Fault> {
-    match material {
-        Material::Rule(body) => Ok(Readable { value: body.clone(), lines: None }),
-        Material::File { format, text, .. } => {
+fn read(document: &Document) -> Result<Readable, Fault> {
+    match document {
+        Document::Rule(body) => Ok(Readable { value: body.clone(), lines: None }),
+        Document::File { format, text, .. } => {
             let located = content::read(*format, text)?;
             Ok(Readable { value: located.value(), lines: Some(located) })
         }

@@ -16,7 +16,7 @@ fn compiled(fields: Value) -> Arc<Compiled> {
 }
 
 /// Evaluates compiled contracts.
-fn judge(contracts: &[Arc<Compiled>], subject: &ValidationSubject) -> Vec<Broken> {
+fn judge(contracts: &[Arc<Compiled>], subject: &ValidationSubject) -> Vec<Violation> {
     let named: Vec<_> = contracts.iter().map(|compiled| compiled.contract.clone()).collect();
     let of = |contract: &Arc<Contract>| {
         contracts.iter().find(|compiled| Arc::ptr_eq(&compiled.contract, contract)).expect("it is compiled").clone()
@@ -24,11 +24,11 @@ fn judge(contracts: &[Arc<Compiled>], subject: &ValidationSubject) -> Vec<Broken
     super::judge(&named, &of, subject)
 }
 
-fn file(format: Format, text: &str) -> Material {
-    Material::File { format, text: text.to_owned(), is_sealed: false }
+fn file(format: Format, text: &str) -> Document {
+    Document::File { format, text: text.to_owned(), is_sealed: false }
 }
 
-fn subject(new: Material, old: Option<Material>) -> ValidationSubject {
+fn subject(new: Document, old: Option<Document>) -> ValidationSubject {
     ValidationSubject {
         kind: PolicyKind::ConfigFile,
         namespace: "prod".into(),
@@ -69,7 +69,7 @@ fn rules_have_no_lines_and_the_order_is_that_of_lines() {
     let any = compiled(json!({ "schema": { "properties": { "priority": { "maximum": 3 } } } }));
     let of_rule = ValidationSubject {
         kind: PolicyKind::Rule(Family::Routing),
-        ..subject(Material::Rule(json!({ "priority": 5 })), None)
+        ..subject(Document::Rule(json!({ "priority": 5 })), None)
     };
     let broken = judge(&[any], &of_rule);
     assert_eq!(broken[0].text(), "contract c: /priority: 5 is greater than the maximum of 3");
@@ -83,7 +83,7 @@ fn a_sealed_content_is_not_told() {
     let contract = compiled(json!({ "schema": { "properties": { "a": { "const": 1 } } } }));
     let sealed = |may_see| ValidationSubject {
         may_see,
-        ..subject(Material::File { format: Format::Json, text: r#"{"a":4711}"#.into(), is_sealed: true }, None)
+        ..subject(Document::File { format: Format::Json, text: r#"{"a":4711}"#.into(), is_sealed: true }, None)
     };
     let seen = judge(std::slice::from_ref(&contract), &sealed(true));
     assert!(seen[0].path == "/a" && !seen[0].message.contains("4711"), "{seen:?}");

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Releasable, Standing, digest_of, free, says_of_itself};
+use super::{Releasable, TargetState, digest_of, free, release_accessors};
 use crate::catalog::Catalog;
 use crate::catalog::access::AccountAt;
 use crate::catalog::change::Entity;
@@ -15,7 +15,7 @@ use crate::model::rollout::StagedRollout;
 use crate::model::rule::Effect;
 
 impl Releasable for ConfigRelease {
-    says_of_itself!(ConfigRelease, id draw_number, labels labels);
+    release_accessors!(ConfigRelease, id draw_number, labels labels);
 
     fn digest(&self) -> String {
         let plan = self.rollout.as_ref().map(|rollout| &rollout.plan);
@@ -57,20 +57,20 @@ impl Releasable for ConfigRelease {
         apply.catalog.configs.next_version(&self.key, apply.changes)
     }
 
-    fn keep(self, apply: &mut Apply<'_>) -> Arc<Self> {
+    fn insert(self, apply: &mut Apply<'_>) -> Arc<Self> {
         apply.catalog.configs.put_release(self, apply.changes)
     }
 
-    fn discard(&self, apply: &mut Apply<'_>) {
+    fn remove(&self, apply: &mut Apply<'_>) {
         apply.catalog.configs.remove_release(self, apply.changes);
     }
 
     fn on_visible_change(&self, apply: &mut Apply<'_>) {
         apply.catalog.configs.mark(&self.key, apply.changes);
-        self.retain(apply);
+        self.enforce_retention(apply);
     }
 
-    fn retain(&self, apply: &mut Apply<'_>) {
+    fn enforce_retention(&self, apply: &mut Apply<'_>) {
         apply.retain_config_releases(&self.key);
     }
 }

@@ -27,7 +27,7 @@ use crate::model::code::{Code, Refusal};
 use crate::model::config_file::ConfigReleaseDraft;
 use crate::model::limits;
 use crate::model::release::{Action, Event, Pin, Plan, ReleaseOp, ReleaseState, ReleaseType, Transition, transition};
-use crate::model::rollout::{RolloutState, StagedRollout, Steering};
+use crate::model::rollout::{RolloutControl, RolloutState, StagedRollout};
 use crate::model::rule::Effect;
 use crate::model::rule::release::RuleReleaseDraft;
 use crate::model::time::Timestamp;
@@ -36,29 +36,29 @@ pub use rollout::{LiveRollout, RolloutChange, RolloutTransition};
 
 /// State of a release to be stored.
 #[derive(Clone, Debug)]
-pub(crate) enum Standing {
+pub(crate) enum TargetState {
     /// Visible to clients under this version.
     Active(u64),
     Inactive,
     Planned(Plan),
 }
 
-impl Standing {
+impl TargetState {
     fn is_active(&self) -> bool {
-        matches!(self, Standing::Active(_))
+        matches!(self, TargetState::Active(_))
     }
 
     fn version(&self, before: u64) -> u64 {
         match self {
-            Standing::Active(version) => *version,
-            Standing::Inactive | Standing::Planned(_) => before,
+            TargetState::Active(version) => *version,
+            TargetState::Inactive | TargetState::Planned(_) => before,
         }
     }
 
     fn plan(self) -> Option<Plan> {
         match self {
-            Standing::Planned(plan) => Some(plan),
-            Standing::Active(_) | Standing::Inactive => None,
+            TargetState::Planned(plan) => Some(plan),
+            TargetState::Active(_) | TargetState::Inactive => None,
         }
     }
 }
@@ -77,10 +77,10 @@ pub(crate) trait Releasable: Archived + Clone + Sized {
     /// Returns the account of its author.
     fn author_at(&self) -> AccountAt<'_>;
     /// Returns a copy with another standing.
-    fn standing(&self, ctx: &Ctx, standing: Standing) -> Self;
+    fn in_state(&self, ctx: &Ctx, state: TargetState) -> Self;
     fn rollout(&self) -> Option<&StagedRollout>;
     /// Returns a copy with another state of its rollout, and the share of that state.
-    fn rolled(&self, ctx: &Ctx, rollout: StagedRollout) -> Self;
+    fn with_rollout_state(&self, ctx: &Ctx, rollout: StagedRollout) -> Self;
     /// Returns a normal release of the same content, under another name.
     fn promoted(&self, ctx: &Ctx, name: String, version: u64) -> Self;
     fn into_entity(this: Arc<Self>) -> Entity;
@@ -92,7 +92,7 @@ pub(crate) trait Releasable: Archived + Clone + Sized {
 
     /// Returns a copy with a changed rollout, if it has one.
     fn with_rollout(&self, ctx: &Ctx, change: impl FnOnce(&StagedRollout) -> StagedRollout) -> Self {
-        self.rollout().map_or_else(|| self.clone(), |rollout| self.rolled(ctx, change(rollout)))
+        self.rollout().map_or_else(|| self.clone(), |rollout| self.with_rollout_state(ctx, change(rollout)))
     }
 
     /// Returns the reference by which a requested action identifies the release.
@@ -112,12 +112,12 @@ pub(crate) trait Releasable: Archived + Clone + Sized {
     fn free_name(&self, catalog: &Catalog, ctx: &Ctx, version: u64) -> String;
     /// Takes the next version of the thing, which is never used again.
     fn take_version(&self, apply: &mut Apply<'_>) -> u64;
-    fn keep(self, apply: &mut Apply<'_>) -> Arc<Self>;
-    fn discard(&self, apply: &mut Apply<'_>);
+    fn insert(self, apply: &mut Apply<'_>) -> Arc<Self>;
+    fn remove(&self, apply: &mut Apply<'_>);
     /// Updates what depends on the releases that clients see, and prunes inactive ones.
     fn on_visible_change(&self, apply: &mut Apply<'_>);
     /// Prunes inactive releases.
-    fn retain(&self, apply: &mut Apply<'_>);
+    fn enforce_retention(&self, apply: &mut Apply<'_>);
 
     fn state(&self) -> ReleaseState;
     /// Returns the services that it acts on, as far as they are authorized.
@@ -125,7 +125,7 @@ pub(crate) trait Releasable: Archived + Clone + Sized {
 }
 
 /// Implements methods of [`Releasable`] from the fields that both kinds have.
-macro_rules! says_of_itself {
+macro_rules! release_accessors {
     ($release:ident, id $draw:ident, labels $labels:ident) => {
         fn id(&self) -> String {
             self.id.to_string()
@@ -151,11 +151,11 @@ macro_rules! says_of_itself {
             AccountAt::from(&self.created)
         }
 
-        fn standing(&self, ctx: &Ctx, standing: Standing) -> Self {
+        fn in_state(&self, ctx: &Ctx, state: TargetState) -> Self {
             $release {
-                active: standing.is_active(),
-                version: standing.version(self.version),
-                plan: standing.plan(),
+                active: state.is_active(),
+                version: state.version(self.version),
+                plan: state.plan(),
                 modified: ctx.stamp(),
                 ..self.clone()
             }
@@ -165,7 +165,7 @@ macro_rules! says_of_itself {
             self.rollout.as_deref()
         }
 
-        fn rolled(&self, ctx: &Ctx, rollout: StagedRollout) -> Self {
+        fn with_rollout_state(&self, ctx: &Ctx, rollout: StagedRollout) -> Self {
             let client_percent = Some(rollout.plan.share(rollout.step));
             let client_percent = if rollout.is_live() { client_percent } else { self.client_percent.clone() };
             $release { client_percent, rollout: Some(Box::new(rollout)), modified: ctx.stamp(), ..self.clone() }
@@ -192,7 +192,7 @@ macro_rules! says_of_itself {
         }
     };
 }
-use says_of_itself;
+use release_accessors;
 
 /// Optional parameters of an operation on a release.
 #[derive(Clone, Copy, Debug, Default)]
@@ -202,7 +202,7 @@ pub(crate) struct ReleaseParams<'a> {
     /// True if the previous normal release replaces the one that is withdrawn.
     pub(crate) to_previous: bool,
     pub(crate) comment: &'a str,
-    pub(crate) steering: Steering<'a>,
+    pub(crate) rollout_control: RolloutControl<'a>,
 }
 
 /// Implements the parameters of an operation from the fields that drafts of both kinds have.
@@ -214,7 +214,7 @@ macro_rules! release_params {
                     new_name: draft.new_release_name.as_deref().filter(|name| !name.is_empty()),
                     to_previous: draft.to_previous.unwrap_or_default(),
                     comment: draft.$description.as_deref().unwrap_or_default(),
-                    steering: draft.steering(),
+                    rollout_control: draft.rollout_control(),
                 }
             }
         } )+
@@ -280,7 +280,7 @@ impl Apply<'_> {
         };
         let plan = Plan { at, failed: String::new(), approved: self.ctx.is_approved };
         besides(self);
-        let release = release.standing(self.ctx, Standing::Planned(plan)).keep(self);
+        let release = release.in_state(self.ctx, TargetState::Planned(plan)).insert(self);
         self.remember(&*release, Action::Schedule, from.as_deref(), comment);
         Outcome::done(R::into_entity(release))
     }
@@ -290,10 +290,10 @@ impl Apply<'_> {
         if release.release_type() == ReleaseType::Normal
             && let Some(before) = release.in_force(self.catalog)
         {
-            before.standing(self.ctx, Standing::Inactive).keep(self);
+            before.in_state(self.ctx, TargetState::Inactive).insert(self);
         }
         besides(self);
-        let release = release.keep(self);
+        let release = release.insert(self);
         release.on_visible_change(self);
         release
     }
@@ -322,7 +322,7 @@ impl Apply<'_> {
             (Transition::Roll, Some(target)) => self.steer(op, &*target, wish),
             (Transition::Remove, Some(target)) => {
                 let from = target.in_force(self.catalog);
-                target.discard(self);
+                target.remove(self);
                 self.remember(&*target, Action::Delete, from.as_deref(), wish.comment);
                 Outcome::done(entity)
             }
@@ -338,14 +338,14 @@ impl Apply<'_> {
             approved: rollout.approved && keeps_approval,
             ..rollout.at_step(rollout.step, self.ctx.time)
         });
-        let release = self.show(target.standing(self.ctx, Standing::Active(version)), |_| ());
+        let release = self.show(target.in_state(self.ctx, TargetState::Active(version)), |_| ());
         self.remember(&*release, action, from.as_deref(), comment);
         Outcome::done(R::into_entity(release))
     }
 
     fn deactivate<R: Releasable>(&mut self, target: &R, action: Action, comment: &str) -> Outcome {
         let from = target.in_force(self.catalog);
-        let release = target.standing(self.ctx, Standing::Inactive).keep(self);
+        let release = target.in_state(self.ctx, TargetState::Inactive).insert(self);
         release.on_visible_change(self);
         self.remember(&*release, action, from.as_deref(), comment);
         Outcome::done(R::into_entity(release))
@@ -364,7 +364,7 @@ impl Apply<'_> {
         let acting = self.ctx.in_name_of(if self.ctx.by == CLUSTER { gray.author() } else { &self.ctx.by });
         let name = wish.new_name.map_or_else(|| gray.free_name(self.catalog, &acting, version), str::to_owned);
         let normal = gray.promoted(&acting, name, version);
-        gray.with_rollout(self.ctx, StagedRollout::done).standing(self.ctx, Standing::Inactive).keep(self);
+        gray.with_rollout(self.ctx, StagedRollout::done).in_state(self.ctx, TargetState::Inactive).insert(self);
         let normal = self.under(&acting).show(normal, |_| ());
         self.ctx.draw_after(&acting);
         self.under(&acting).remember(&*normal, Action::Promote, from.as_deref(), wish.comment);
@@ -394,7 +394,7 @@ impl Apply<'_> {
             comment: comment.to_owned(),
         };
         let thing = release.of();
-        self.tell_of_release(&thing, &event, release.rollout());
+        self.emit_release(&thing, &event, release.rollout());
         self.catalog.history.add(thing, event, self.changes);
     }
 }

@@ -10,7 +10,7 @@ use crate::model::webhook::{HookEvent, News, ReleaseNews, RolloutNews};
 
 impl Apply<'_> {
     /// Adds the event of a release, queued at the end of the entry.
-    pub(crate) fn tell_of_release(&mut self, thing: &Thing, event: &Event, rollout: Option<&StagedRollout>) {
+    pub(crate) fn emit_release(&mut self, thing: &Thing, event: &Event, rollout: Option<&StagedRollout>) {
         let Some(word) = HookEvent::of(event.action).filter(|_| self.catalog.webhooks.is_listening()) else { return };
         let is_of_rollout = matches!(word, HookEvent::RolloutStep | HookEvent::RolloutStopped);
         let rollout = rollout.filter(|_| is_of_rollout).map(|rollout| RolloutNews {
@@ -27,11 +27,11 @@ impl Apply<'_> {
             comment: beginning(&event.comment, limits::WEBHOOK_COMMENT_CHARS_MAX),
         };
         let news = News { event: word, time: event.time, release: Some(release), rollout, ..News::default() };
-        self.tell_of_thing(thing, news);
+        self.emit_about(thing, news);
     }
 
     /// Adds an event about a thing with releases.
-    pub(crate) fn tell_of_thing(&mut self, thing: &Thing, news: News) {
+    pub(crate) fn emit_about(&mut self, thing: &Thing, news: News) {
         if !self.catalog.webhooks.is_listening() {
             return;
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::super::scope::refused_at;
-use super::{Releasable, Standing, published};
+use super::{Releasable, TargetState, published};
 use crate::catalog::Catalog;
 use crate::catalog::change::{Outcome, admits_gray};
 use crate::catalog::ctx::{Apply, Ctx};
@@ -103,9 +103,9 @@ impl Apply<'_> {
         let from = release.in_force(self.catalog);
         // The text becomes part of hashed rows, so it must not change within a level (`tests::words`).
         let plan = Plan { at: due.at, failed: refusal.detail.clone(), approved: false };
-        let failed = release.standing(self.ctx, Standing::Planned(plan)).keep(self);
+        let failed = release.in_state(self.ctx, TargetState::Planned(plan)).insert(self);
         self.remember(&*failed, Action::Failed, from.as_deref(), &refusal.detail);
-        failed.retain(self);
+        failed.enforce_retention(self);
         Outcome { entity: R::into_entity(failed), ..refusal.into() }
     }
 }

@@ -97,7 +97,7 @@ impl Apply<'_> {
             return Refusal::new(Code::BadRequest, "it was published without a plan").into();
         };
         let unchanged = || Outcome { entity: R::into_entity(Arc::new(release.clone())), ..Code::NoNeedUpdate.into() };
-        let steering = wish.steering;
+        let rollout_control = wish.rollout_control;
         let because = |text: &str, default: &str| match text {
             "" => default.to_owned(),
             text => text.to_owned(),
@@ -106,27 +106,27 @@ impl Apply<'_> {
             if !rollout.plan.guards.contains(&Guard::Signal {}) {
                 return Refusal::new(Code::BadRequest, "its plan has no guard of the kind signal").into();
             }
-            if steering.ok != Some(false) {
+            if rollout_control.ok != Some(false) {
                 return Outcome::done(R::into_entity(Arc::new(release.clone())));
             }
-            let reason = format!("signal: {}", because(steering.reason, "not ok"));
+            let reason = format!("signal: {}", because(rollout_control.reason, "not ok"));
             return self.stop_rollout(release, rollout, &reason);
         }
-        match steering.action {
+        match rollout_control.action {
             None => Refusal::new(Code::InvalidParameter, "action is required").into(),
             Some(RolloutAction::Pause) if rollout.state == RolloutState::Paused && !rollout.waits => unchanged(),
             Some(RolloutAction::Pause) => {
-                let reason = because(steering.comment, "paused");
+                let reason = because(rollout_control.comment, "paused");
                 self.halt(release, rollout.halted(RolloutState::Paused, &reason))
             }
             Some(RolloutAction::Resume) if rollout.state == RolloutState::Running => unchanged(),
             Some(RolloutAction::Resume) => {
                 let resumed = rollout.at_step(rollout.step, self.ctx.time);
-                self.roll(release, resumed, (Action::RolloutResumed, steering.comment))
+                self.roll(release, resumed, (Action::RolloutResumed, rollout_control.comment))
             }
-            Some(RolloutAction::Advance) => self.take_next_step(release, rollout, steering.comment),
+            Some(RolloutAction::Advance) => self.take_next_step(release, rollout, rollout_control.comment),
             Some(RolloutAction::Stop) => {
-                let reason = because(steering.comment, "stopped");
+                let reason = because(rollout_control.comment, "stopped");
                 self.stop_rollout(release, rollout, &reason)
             }
         }
@@ -208,7 +208,7 @@ impl Apply<'_> {
 
     /// Stops a rollout; its clients fall back to the release in force.
     fn stop_rollout<R: Releasable>(&mut self, release: &R, rollout: &StagedRollout, reason: &str) -> Outcome {
-        let stopped = release.rolled(self.ctx, rollout.halted(RolloutState::Stopped, reason));
+        let stopped = release.with_rollout_state(self.ctx, rollout.halted(RolloutState::Stopped, reason));
         self.deactivate(&stopped, Action::RolloutStopped, reason)
     }
 
@@ -224,11 +224,11 @@ impl Apply<'_> {
             match &live.thing {
                 Thing::File(key) => {
                     let release = self.catalog.configs.release(key, &live.release_name).cloned();
-                    release.map(|release| release.rolled(self.ctx, rollout).keep(self));
+                    release.map(|release| release.with_rollout_state(self.ctx, rollout).insert(self));
                 }
                 Thing::Rule(family, id) => {
                     let release = self.catalog.rules.of(*family).release(id, &live.release_name).cloned();
-                    release.map(|release| release.rolled(self.ctx, rollout).keep(self));
+                    release.map(|release| release.with_rollout_state(self.ctx, rollout).insert(self));
                 }
             }
         }
@@ -243,7 +243,7 @@ impl Apply<'_> {
     ) -> Outcome {
         let from = release.in_force(self.catalog);
         let grows = action == Action::RolloutStep;
-        let release = release.rolled(self.ctx, rollout).keep(self);
+        let release = release.with_rollout_state(self.ctx, rollout).insert(self);
         if grows {
             release.on_visible_change(self);
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Releasable, Standing, digest_of, free, says_of_itself};
+use super::{Releasable, TargetState, digest_of, free, release_accessors};
 use crate::catalog::Catalog;
 use crate::catalog::access::AccountAt;
 use crate::catalog::change::Entity;
@@ -15,7 +15,7 @@ use crate::model::rule::release::RuleRelease;
 use crate::model::rule::{Effect, Rule};
 
 impl Releasable for RuleRelease {
-    says_of_itself!(RuleRelease, id draw_id, labels client_labels);
+    release_accessors!(RuleRelease, id draw_id, labels client_labels);
 
     fn digest(&self) -> String {
         let plan = self.rollout.as_ref().map(|rollout| &rollout.plan);
@@ -59,20 +59,20 @@ impl Releasable for RuleRelease {
         versions
     }
 
-    fn keep(self, apply: &mut Apply<'_>) -> Arc<Self> {
+    fn insert(self, apply: &mut Apply<'_>) -> Arc<Self> {
         apply.catalog.rules.of_mut(self.rule.family()).put_release(self, apply.changes)
     }
 
-    fn discard(&self, apply: &mut Apply<'_>) {
+    fn remove(&self, apply: &mut Apply<'_>) {
         apply.catalog.rules.of_mut(self.rule.family()).remove_release(self, apply.changes);
     }
 
     /// Prunes inactive releases. Watchers are notified when the release is stored.
     fn on_visible_change(&self, apply: &mut Apply<'_>) {
-        self.retain(apply);
+        self.enforce_retention(apply);
     }
 
-    fn retain(&self, apply: &mut Apply<'_>) {
+    fn enforce_retention(&self, apply: &mut Apply<'_>) {
         apply.retain_rule_releases(self.rule.family(), &self.rule.id);
     }
 }
