@@ -37,6 +37,7 @@
 //! logging                lines for stdout and stderr; writing blocks no task, and a failed write ends none
 //! metrics                counters and gauges of `/metrics`
 //! address                a client's address behind proxies
+//! sentences              sentences for people: rules, their effect, requests for approval; both languages
 //! hosts                  host names that a listener answers to
 //! log_once               suppression of repeated log lines
 //! descriptors            shares of the process' file descriptors
@@ -227,6 +228,7 @@ pub mod proto;
 pub mod raft;
 pub mod reads;
 mod request_id;
+mod sentences;
 pub mod server;
 pub mod store;
 pub mod subscribers;

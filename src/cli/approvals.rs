@@ -155,7 +155,10 @@ const REQUEST_COLUMNS: &[Column] = &[
     ("namespace", |row| text(&row["namespace"])),
     ("name", |row| short(&text(&row["name"]))),
     ("user", |row| text(&row["user"])),
-    ("approvals", |row| row["approvals"].as_array().map_or(0, Vec::len).to_string()),
+    ("approvals", |row| {
+        let given = row["approvals"].as_array().map_or(0, Vec::len);
+        row["approvals_needed"].as_u64().map_or_else(|| given.to_string(), |needed| format!("{given} of {needed}"))
+    }),
     ("asked (UTC)", |row| text(&row["ctime"])),
     ("comment", |row| short(&text(&row["comment"]))),
 ];
@@ -222,6 +225,7 @@ async fn show(remote: &Remote, all: &[Value]) -> anyhow::Result<()> {
     if let Some(head) = first["part_of"].as_str().filter(|head| !head.is_empty()) {
         say(&format!("part of the request {head}"));
     }
+    say(&printable(&text(&first["standing"])));
     let waits = |request: &&Value| ["open", "approved"].iter().any(|state| request["state"] == *state);
     for request in all.iter().filter(waits) {
         if all.len() > 1 {
@@ -319,8 +323,6 @@ async fn decide(args: &DecideArgs, op: RequestOp, parts: Option<u64>) -> anyhow:
     let path = format!("{REQUESTS}/{}", op.word());
     let answer = remote.call(Method::POST, &path, Some(&json!([item]))).await?;
     let request = &answer["responses"][0]["request"];
-    let why = text(&request["reason"]);
-    let why = if why == "-" { String::new() } else { format!(": {why}") };
     let more = match request["parts"].as_u64().unwrap_or_default() {
         0 if request["part_of"].as_str().is_some_and(|head| !head.is_empty()) => {
             format!(", part of {}", text(&request["part_of"]))
@@ -335,6 +337,6 @@ async fn decide(args: &DecideArgs, op: RequestOp, parts: Option<u64>) -> anyhow:
         text(&request["namespace"]),
         text(&request["name"])
     );
-    say(&printable(&format!("{what}: the request is {}{why}", text(&request["state"]))));
+    say(&printable(&format!("{what}: {}", text(&request["standing"]))));
     Ok(())
 }

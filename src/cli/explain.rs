@@ -112,21 +112,20 @@ fn sketch(args: &ExplainArgs, namespace: &str) -> Value {
 /// Formats the explanation, from the result down to each condition.
 fn lines(explanation: &Value) -> Vec<String> {
     let which = if explanation["draft"] == true { "as they are saved" } else { "as they are released" };
-    let mut lines = vec![
-        format!("{}/{}, rules {which}", text(&explanation["namespace"]), text(&explanation["service"])),
-        text(&explanation["info"]),
-    ];
+    let mut lines: Vec<String> = each(&explanation["effect"]).iter().map(text).collect();
+    lines.push(format!("{}/{}, rules {which}", text(&explanation["namespace"]), text(&explanation["service"])));
+    lines.push(text(&explanation["info"]));
     for rule in each(&explanation["candidates"]) {
         lines.push(String::new());
         lines.push(format!("{}  {}", named(&rule), text(&rule["verdict"])));
         for part in each(&rule["rules"]) {
             let name = part["name"].as_str().filter(|name| !name.is_empty()).map(|name| format!(" {name}"));
-            let index = &part["index"];
+            let number = part["index"].as_u64().unwrap_or_default() + 1;
             let verdict = text(&part["verdict"]);
-            lines.push(format!("  {index}{}  {verdict}: {}", name.unwrap_or_default(), text(&part["info"])));
+            lines.push(format!("  {number}{}  {verdict}: {}", name.unwrap_or_default(), text(&part["info"])));
             lines.extend(each(&part["arguments"]).iter().map(finding));
         }
-        lines.extend(carried(&rule["carried_out_by"]));
+        lines.push(format!("  enforced by: {}", text(&rule["enforced_by"])));
     }
     let grays = each(&explanation["grays"]);
     if !grays.is_empty() {
@@ -150,23 +149,6 @@ fn lines(explanation: &Value) -> Vec<String> {
             lines.extend(change.get("after").map(|value| format!("  + {path}: {value}")));
         }
     }
-    lines
-}
-
-/// Lists xDS clients that implement a rule differently from its text, with the reasons; empty if all follow it.
-fn carried(by: &Value) -> Vec<String> {
-    let warnings = each(&by["warnings"]);
-    if warnings.is_empty() {
-        return Vec::new();
-    }
-    let libraries =
-        ["core", "go", "java", "node"].map(|library| (library, text(&by["grpc_libraries"][library]["word"])));
-    let differ = libraries.iter().any(|(_, word)| *word != libraries[0].1);
-    let words: Vec<_> = libraries.iter().map(|(library, word)| format!("{library} {word}")).collect();
-    let words = if differ { format!(" ({})", words.join(", ")) } else { String::new() };
-    let (grpc, envoy) = (text(&by["grpc"]), text(&by["envoy"]));
-    let mut lines = vec![format!("  carried out by gRPC: {grpc}{words}, by Envoy: {envoy}")];
-    lines.extend(warnings.iter().map(|warning| format!("      {}", text(warning))));
     lines
 }
 
@@ -196,6 +178,7 @@ mod tests {
     fn every_condition_has_its_verdict() {
         let explanation = json!({
             "namespace": "shop", "service": "pay", "draft": false, "info": "1 limit counts it",
+            "effect": ["zone=a → limit 50 per 1 s, shared by all callers (a v2, live)"],
             "candidates": [{
                 "namespace": "shop", "rule_name": "a", "verdict": "applies",
                 "release": { "release_name": "one", "version": 2 },
@@ -203,7 +186,7 @@ mod tests {
                     { "matched": true, "info": "header x is 1: meets EXACT 1" },
                     { "matched": false, "info": "no cookie" },
                 ] }],
-                "carried_out_by": { "grpc": "no", "envoy": "yes", "warnings": ["W4: rules[0]: no cookies"] },
+                "enforced_by": "Envoy sidecar and gateway yes; gRPC no (W4: rules[0]: no cookies)",
             }],
             "grays": [{
                 "namespace": "shop", "rule_name": "a", "state": "not_matched", "info": "no zone",
@@ -216,15 +199,15 @@ mod tests {
         assert_eq!(
             lines(&explanation),
             [
+                "zone=a → limit 50 per 1 s, shared by all callers (a v2, live)",
                 "shop/pay, rules as they are released",
                 "1 limit counts it",
                 "",
                 "shop/a (one v2)  applies",
-                "  0 r  applies: all hold",
+                "  1 r  applies: all hold",
                 "      yes  header x is 1: meets EXACT 1",
                 "      no   no cookie",
-                "  carried out by gRPC: no, by Envoy: yes",
-                "      W4: rules[0]: no cookies",
+                "  enforced by: Envoy sidecar and gateway yes; gRPC no (W4: rules[0]: no cookies)",
                 "",
                 "gray releases, each for some clients only:",
                 "  shop/a (some v3)  not_matched: no zone",

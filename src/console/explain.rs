@@ -14,7 +14,7 @@ use super::session::SessionUser;
 use super::texts::Texts;
 use crate::model::code::{Code, Refusal};
 use crate::model::explain::{Explanation, Gray, GrayState, Part, ReleaseBrief, Sketch, Verdict};
-use crate::model::mesh::carried::{CarriedOutBy, Extent};
+use crate::sentences::{self, Language};
 
 /// A rule with its verdict.
 struct JudgedRule {
@@ -24,10 +24,12 @@ struct JudgedRule {
     verdict: Verdict,
     info: String,
     parts: Vec<JudgedPart>,
-    carried_out_by: CarriedOutBy,
+    /// Kinds of xDS clients that enforce it, in one line.
+    enforced: String,
 }
 
 struct JudgedPart {
+    /// Position, from 1.
     number: usize,
     name: String,
     verdict: Verdict,
@@ -35,6 +37,7 @@ struct JudgedPart {
     info: String,
     /// Conditions: whether each is met, and why.
     conditions: Vec<(bool, String)>,
+    /// Settings in JSON.
     effect: String,
 }
 
@@ -51,6 +54,8 @@ struct JudgedGray {
 
 /// Result of one side: released rules, or saved rules.
 struct Judgement {
+    /// Sentences on what happens to the request.
+    effect: Vec<String>,
     info: String,
     rules: Vec<JudgedRule>,
     /// Gray releases, if some clients get a different rule.
@@ -58,7 +63,7 @@ struct Judgement {
 }
 
 impl Judgement {
-    fn of(explanation: &Explanation<'_>) -> Judgement {
+    fn of(language: Language, explanation: &Explanation<'_>) -> Judgement {
         let rules = explanation.candidates.iter().map(|judged| JudgedRule {
             id: judged.rule_id.to_owned(),
             name: judged.rule_name.to_owned(),
@@ -66,10 +71,11 @@ impl Judgement {
             verdict: judged.verdict,
             info: judged.info.clone(),
             parts: judged.rules.iter().map(part).collect(),
-            carried_out_by: judged.carried_out_by.clone(),
+            enforced: sentences::enforced(language, &judged.carried_out_by),
         });
         let grays = explanation.grays.iter().map(gray).collect();
-        Judgement { info: explanation.info.clone(), rules: rules.collect(), grays }
+        let effect = sentences::effect(language, explanation);
+        Judgement { effect, info: explanation.info.clone(), rules: rules.collect(), grays }
     }
 }
 
@@ -92,7 +98,7 @@ fn part(part: &Part<'_>) -> JudgedPart {
     let apis = part.apis.iter().map(|api| (api.matched, format!("API {} {}", api.api.protocol, api.api.method)));
     let arguments = part.arguments.iter().map(|finding| (finding.matched, finding.info.clone()));
     JudgedPart {
-        number: part.index,
+        number: part.index + 1,
         name: part.name.to_owned(),
         verdict: part.verdict,
         share: serde_json::to_value(part.share).map(|share| share.to_string()).unwrap_or_default(),
@@ -118,23 +124,6 @@ fn word(verdict: &Verdict, t: &Texts) -> &'static str {
         Verdict::Empty => t.empty_rule,
         Verdict::Disabled => t.disabled,
         Verdict::NotMatched => t.not_matched,
-    }
-}
-
-/// Returns a sign that is the same in every language.
-fn sign(extent: &Extent) -> &'static str {
-    match extent {
-        Extent::Yes => "✓",
-        Extent::Partly => "±",
-        Extent::No => "✗",
-    }
-}
-
-fn extent_badge(extent: &Extent) -> &'static str {
-    match extent {
-        Extent::Yes => "good",
-        Extent::Partly => "warn",
-        Extent::No => "fault",
     }
 }
 
@@ -181,9 +170,11 @@ pub(super) async fn show(
         Ok(sketch) => sketch,
         Err(refusal) => return refused(shown, &refusal),
     };
+    let language = shown.frame.t.language();
+    let of = move |explanation: &Explanation<'_>| Judgement::of(language, explanation);
     if let Some(id) = shown.query.given("request") {
         let about = (family, sketch);
-        return match console.operations.explain_request(&visitor.caller, &id, about, Judgement::of).await {
+        return match console.operations.explain_request(&visitor.caller, &id, about, of).await {
             Ok([now, then]) => {
                 shown.sides = vec![(shown.frame.t.in_force, now), (shown.frame.t.with_request, then)];
                 page(&shown)
@@ -192,11 +183,7 @@ pub(super) async fn show(
         };
     }
     for (name, draft) in [(shown.frame.t.released, false), (shown.frame.t.saved, true)] {
-        match console
-            .operations
-            .explain(&visitor.caller, family, Sketch { draft, ..sketch.clone() }, Judgement::of)
-            .await
-        {
+        match console.operations.explain(&visitor.caller, family, Sketch { draft, ..sketch.clone() }, of).await {
             Ok(side) => shown.sides.push((name, side)),
             Err(refusal) => return refused(shown, &refusal),
         }

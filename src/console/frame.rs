@@ -183,6 +183,11 @@ pub(super) fn on_to(path: &str, flash: Flash) -> Response {
     Redirect::to(&format!("{path}{sign}{}={}", Flash::QUERY, flash.word())).into_response()
 }
 
+/// Redirects to a page that itself says what the act did.
+pub(super) fn to_result(path: &str) -> Response {
+    Redirect::to(path).into_response()
+}
+
 /// Page of a refusal that no other page can show.
 #[derive(Template)]
 #[template(path = "failed.html")]

@@ -31,7 +31,6 @@ mod resources;
 mod rule_rows;
 mod rules;
 mod search;
-mod sentences;
 mod services;
 mod session;
 mod sheet;

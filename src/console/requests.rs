@@ -12,16 +12,17 @@ use url::form_urlencoded;
 use super::Console;
 use super::drafting::pretty;
 use super::form::{Fields, Form};
-use super::frame::{Flash, Frame, Section, failed, on_to, page, page_refused};
+use super::frame::{Flash, Frame, Section, failed, page, page_refused, to_result};
 use super::pager::Pager;
 use super::releases::{Line, compared};
-use super::sentences::sentences;
 use super::session::SessionUser;
 use super::texts::Texts;
 use crate::api::documents::written;
-use crate::catalog::approvals::{Pending, ReleasedRule, RequestFilter};
 use crate::catalog::{Catalog, Outcome};
-use crate::model::approval::{ActBrief, ApprovalRequest, RequestDraft, RequestOp, RequestState};
+use crate::catalog::approvals::{Pending, ReleasedRule, RequestFilter};
+use crate::model::approval::{
+    ActBrief, ApprovalRequest, Obstacle, RequestDraft, RequestOp, RequestStanding, RequestState,
+};
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::ConfigFile;
 use crate::model::grant::Verb;
@@ -33,6 +34,7 @@ use crate::model::time::Timestamp;
 use crate::model::wire::Words;
 use crate::operations::Caller;
 use crate::operations::write::one;
+use crate::sentences;
 
 const PATH: &str = "/ui/requests";
 /// Maximum number of acts whose changes the page shows: all acts of a request.
@@ -65,8 +67,10 @@ struct RequestRow {
     /// Release that the act makes or is about, with its clients and steps.
     meant: Vec<String>,
     approvals: Vec<String>,
-    refused_by: String,
-    reason: String,
+    /// Numbers of valid and needed approvals.
+    given: String,
+    /// Sentence on what was decided, and what it waits for.
+    standing: String,
 }
 
 #[derive(Template)]
@@ -80,7 +84,9 @@ struct RequestPage {
     changes: Vec<RequestedChange>,
     /// Number of acts that are not shown.
     hidden: usize,
+    /// True if the visitor may approve it, or one of the acts decided with it, and has not.
     approves: bool,
+    refuses: bool,
     is_own: bool,
     runs: bool,
 }
@@ -103,7 +109,7 @@ struct RequestedChange {
 }
 
 impl RequestRow {
-    fn of(request: &ApprovalRequest, t: &Texts) -> RequestRow {
+    fn of(request: &ApprovalRequest, standing: &RequestStanding, t: &Texts) -> RequestRow {
         let (class, word) = match request.state {
             RequestState::Open => ("warn", t.open),
             RequestState::Approved => ("warn", t.approved),
@@ -130,8 +136,8 @@ impl RequestRow {
             publish_at: request.publish_at.map(Timestamp::text).unwrap_or_default(),
             meant: request.payload.as_ref().map(|payload| meant(&payload.brief())).unwrap_or_default(),
             approvals: request.approvals.iter().map(|given| told(&given.user, &given.comment)).collect(),
-            refused_by: request.refused_by.clone(),
-            reason: request.reason.clone(),
+            given: format!("{}/{}", standing.given, standing.needed),
+            standing: sentences::standing(t.language(), standing),
         }
     }
 }
@@ -172,10 +178,14 @@ pub(super) async fn list(State(console): State<Console>, visitor: SessionUser, q
     let filter =
         RequestFilter { state, heads: true, read_scope: visitor.caller.read_scope(), ..RequestFilter::default() };
     let view = console.node().state().view();
-    let listed = view.approvals.list(&filter, &Pager::page_of(&query));
+    let (listed, now) = (view.approvals.list(&filter, &Pager::page_of(&query)), console.node().now());
     let frame = visitor.frame(Section::Requests);
     page(&RequestsPage {
-        rows: listed.rows.iter().map(|request| RequestRow::of(request, frame.t)).collect(),
+        rows: listed
+            .rows
+            .iter()
+            .map(|request| RequestRow::of(request, &view.standing(now, request), frame.t))
+            .collect(),
         pager: Pager::new(PATH, &query, &listed),
         manages: visitor.caller.check_everywhere(Verb::Manage).is_ok(),
         frame,
@@ -199,7 +209,7 @@ pub(super) async fn decide(State(console): State<Console>, Path(id): Path<String
     let parts = fields.given("parts").and_then(|parts| parts.parse().ok()).filter(|_| op == RequestOp::Approve);
     let draft = RequestDraft { id: id.clone(), comment: fields.given("comment"), parts };
     match one(console.operations.requests(&visitor.caller, op, vec![Ok(draft)]).await) {
-        Ok(_) => on_to(&format!("{PATH}/{id}"), Flash::Changed),
+        Ok(_) => to_result(&format!("{PATH}/{id}")),
         Err(refusal) => match request_page(&console, &visitor, &id).await {
             Ok(found) => {
                 let frame = found.frame.refused(&refusal);
@@ -221,19 +231,25 @@ async fn request_page(console: &Console, visitor: &SessionUser, id: &str) -> Res
     let may = |verb: Verb, one: &ApprovalRequest| grants.may(verb, &one.namespace, one.scope_name());
     let is_approved = |one: &ApprovalRequest| one.state == RequestState::Approved;
     let (is_pending, is_own) = (request.state.is_pending(), request.created.by == visitor.caller.name);
-    let runs = set.iter().all(|one| is_approved(one) && may(Verb::Release, one));
-    let approves = is_pending && !is_own && view.may_approve(view.clock(), grants, &request);
+    let (now, name) = (console.node().now(), visitor.caller.name.as_str());
+    let standing = view.standing(now, &request);
+    let is_frozen = standing.obstacles.iter().any(|one| matches!(one, Obstacle::Freeze { .. }));
+    let runs = !is_frozen && set.iter().all(|one| is_approved(one) && may(Verb::Release, one));
+    let refuses = is_pending && !is_own && view.may_approve(now, grants, &request);
+    let is_new = |one: &ApprovalRequest| view.may_approve(now, grants, one) && !view.is_approved_by(now, name, one);
+    let approves = refuses && set.iter().any(|one| is_new(one));
     let shown: Vec<_> = set.iter().filter(|one| one.is_seen_by(&read_scope)).take(CHANGES_MAX).cloned().collect();
     let hidden = set.len() - shown.len();
     let comparing = (console.clone(), visitor.caller.clone(), visitor.texts);
     let changes = console.operations.on_scan_turn(move || changes(&comparing, &view, &shown)).await?;
     let frame = visitor.frame(Section::Requests);
     Ok(RequestPage {
-        row: RequestRow::of(&request, frame.t),
+        row: RequestRow::of(&request, &standing, frame.t),
         part_of: request.part_of.clone(),
         changes,
         hidden,
         approves,
+        refuses,
         is_own: is_pending && is_own,
         runs,
         frame,
@@ -254,11 +270,11 @@ fn changes(
             if let Some(side) = then.as_ref().or(now.as_ref()) {
                 acts_on = view.effect_of(&side.rule).to_string();
             }
-            told = then.as_ref().map(|side| sentences(t, &side.rule)).unwrap_or_default();
+            told = then.as_ref().map(|side| sentences::rule(t.language(), &side.rule)).unwrap_or_default();
         }
         let is_left_out = begun.elapsed() > COMPARED_WITHIN;
         RequestedChange {
-            row: RequestRow::of(one, t),
+            row: RequestRow::of(one, &view.standing(console.node().now(), one), t),
             of: page_of(view, one),
             explain: explain_path(one, pending.as_ref()),
             diff: pending.filter(|_| !is_left_out).map(|pending| lines(console, caller, pending)).unwrap_or_default(),

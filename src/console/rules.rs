@@ -17,7 +17,6 @@ use super::releases::{Line, ReleaseRow, Rollout, action, compared, head_acts, ma
 use super::requests::flash_of;
 use super::rule_rows::RuleRow;
 use super::search::{rule_link as link, searched};
-use super::sentences::sentences;
 use super::session::SessionUser;
 use super::sheet::show::Control;
 use super::texts::{self, Texts};
@@ -32,6 +31,7 @@ use crate::model::rule::release::{RuleRelease, RuleReleaseDraft};
 use crate::model::rule::{Family, Rule, RuleDraft};
 use crate::model::text::NameFilter;
 use crate::operations::{RuleAdvice, XdsWarnings, one};
+use crate::sentences;
 
 /// Returns the family that a path names.
 pub(super) fn family_of(kind: &str) -> Option<Family> {
@@ -111,6 +111,8 @@ struct RulePage {
     sentences: Vec<String>,
     /// Violated contracts.
     advice: Vec<String>,
+    /// Kinds of xDS clients that enforce it, in one line; empty for a new one.
+    enforced: String,
     /// Parts that xDS clients do not implement.
     not_carried: Vec<String>,
     /// Difference from the active release to the draft.
@@ -146,8 +148,9 @@ impl RulePage {
             diff: in_force.map_or_else(Vec::new, changed),
             family,
             typed: Typed::of(family, as_saved, query),
-            sentences: sentences(frame.t, rule),
+            sentences: sentences::rule(frame.t.language(), rule),
             advice: Vec::new(),
+            enforced: String::new(),
             not_carried: Vec::new(),
             releases,
             history: History::of(catalog, &thing),
@@ -189,6 +192,7 @@ fn unsaved(visitor: &SessionUser, family: Family, typed: Typed) -> RulePage {
         typed,
         sentences: Vec::new(),
         advice: Vec::new(),
+        enforced: String::new(),
         not_carried: Vec::new(),
         diff: Vec::new(),
         releases: Vec::new(),
@@ -241,16 +245,19 @@ async fn rule_page(
         let rule = find(&catalog, family, id, &visitor.caller.read_scope())?;
         (RulePage::of(&catalog, visitor, &rule, query), rule)
     };
+    let by = console.operations.carried_out_by(&rule).await;
+    let enforced = by.as_ref().map(|by| sentences::enforced(page.frame.t.language(), by)).unwrap_or_default();
+    let not_carried = by.map(|by| by.warnings).unwrap_or_default();
     let advice = match page.edits {
         true => {
             let saved = [Outcome::done(Entity::Rule(rule))];
-            console.operations.advice(&visitor.caller, &saved, XdsWarnings::Always).await.pop()
+            console.operations.advice(&visitor.caller, &saved, XdsWarnings::WhereSeen).await.pop()
         }
         false => None,
     };
-    let RuleAdvice { broken: advice, not_carried } = advice.unwrap_or_default();
+    let RuleAdvice { broken: advice, .. } = advice.unwrap_or_default();
     let holders = Holders::of(console, &Thing::Rule(family, id.to_owned())).await;
-    Ok(RulePage { holders, advice, not_carried, ..page })
+    Ok(RulePage { holders, advice, enforced, not_carried, ..page })
 }
 
 /// Creates the submitted rule.

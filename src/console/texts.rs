@@ -5,12 +5,7 @@ use axum::http::HeaderMap;
 use axum::http::header::ACCEPT_LANGUAGE;
 
 use crate::model::rule::Family;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Language {
-    English,
-    Chinese,
-}
+pub(super) use crate::sentences::Language;
 
 impl Language {
     pub(super) fn tag(self) -> &'static str {
@@ -37,6 +32,12 @@ impl Language {
             Language::English => &ENGLISH,
             Language::Chinese => &CHINESE,
         }
+    }
+}
+
+impl Texts {
+    pub(super) fn language(&self) -> Language {
+        Language::of_tag(self.tag).unwrap_or(Language::English)
     }
 }
 
@@ -171,7 +172,9 @@ texts! {
     frozen: "frozen", "冻结中";
     not_frozen: "no freeze", "未冻结";
     advice: "Warnings about this draft", "此草稿的警告";
+    enforced_by: "Enforced by", "由谁执行";
     not_carried: "Not carried out by xDS clients", "xDS 客户端不执行的部分";
+    as_json: "Show as JSON", "以 JSON 显示";
     part_of: "Part of the request", "所属申请";
     decided_together: "Decided together", "一并审批";
     acts: "Acts", "操作数";
@@ -386,14 +389,6 @@ texts! {
     once_more: "New password once more", "再次输入新密码";
 }
 
-/// Returns the first `chars_max` characters of a text, with a mark if it is longer.
-pub(super) fn cut(text: &str, chars_max: usize) -> String {
-    if text.chars().nth(chars_max).is_none() {
-        return text.to_owned();
-    }
-    text.chars().take(chars_max - 1).chain(['…']).collect()
-}
-
 /// Returns the text for the role of a member.
 pub(super) fn role(t: &Texts, word: &str) -> &'static str {
     match word {
@@ -405,9 +400,9 @@ pub(super) fn role(t: &Texts, word: &str) -> &'static str {
 
 /// Returns the display name of a family.
 pub(super) fn family(t: &Texts, family: Family) -> &'static str {
-    match Language::of_tag(t.tag) {
-        Some(Language::Chinese) => family.title_in_chinese(),
-        _ => family.title(),
+    match t.language() {
+        Language::Chinese => family.title_in_chinese(),
+        Language::English => family.title(),
     }
 }
 

@@ -14,6 +14,7 @@ use crate::model::mesh::warning::Warning;
 use crate::model::mesh::{beside, callee};
 use crate::model::rule::{Family, Rule};
 use crate::model::text::NameFilter;
+use crate::sentences::{self, Language};
 
 impl Operations {
     /// Evaluates the rules of a service in order against a sketched request, and makes the answer on the same thread.
@@ -92,6 +93,10 @@ impl ExplainInput {
         let mut explanation = judge(*family, sketch, judged).with_grays(sketch, rollouts);
         explanation.warnings.clone_from(&self.of_service);
         add_surroundings(&mut explanation, judged, &self.crowded);
+        explanation.effect = sentences::effect(Language::English, &explanation);
+        for candidate in &mut explanation.candidates {
+            candidate.enforced_by = sentences::enforced(Language::English, &candidate.carried_out_by);
+        }
         answer(&match &self.saved {
             Some(saved) => explanation.beside(&judge(*family, sketch, saved)),
             None => explanation,

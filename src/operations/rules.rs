@@ -10,6 +10,7 @@ use crate::catalog::{Catalog, Command, Op, Outcome};
 use crate::model::code::Refusal;
 use crate::model::instance::Instance;
 use crate::model::mesh::beside;
+use crate::model::mesh::carried::CarriedOutBy;
 use crate::model::mesh::warning::Warning;
 use crate::model::mesh::warnings::warnings;
 use crate::model::release::ReleaseOp;
@@ -89,6 +90,21 @@ impl Operations {
     }
 }
 
+impl Operations {
+    /// Returns the extent to which clients of xDS carry out a rule, given the instances and the other rules of its
+    /// services; `None` if no turn comes in time.
+    pub async fn carried_out_by(&self, rule: &Arc<Rule>) -> Option<CarriedOutBy> {
+        let (view, rule) = (self.node.state().view(), rule.clone());
+        let bytes = bytes_of(&rule) + instances_beside(&view, &rule);
+        let work = move || {
+            let mut by = CarriedOutBy::of(&rule);
+            surroundings(&view, &rule).iter().for_each(|warning| by.add(warning));
+            by
+        };
+        self.read_through(bytes, work).await.ok()
+    }
+}
+
 fn bytes_of(rule: &Rule) -> usize {
     serde_json::to_vec(&rule.body.fields()).map_or(0, |bytes| bytes.len())
 }
@@ -101,10 +117,15 @@ fn instances_beside(catalog: &Catalog, rule: &Rule) -> usize {
 }
 
 fn warning_texts(catalog: &Catalog, rule: &Rule) -> Vec<String> {
-    let crowded = beside::crowded(rule, &|service| instances_of(catalog, service));
-    let mut all: Vec<Warning> = warnings(rule).into_iter().chain(crowded).chain(of_probes(catalog, rule)).collect();
+    let mut all: Vec<Warning> = warnings(rule).into_iter().chain(surroundings(catalog, rule)).collect();
     all.sort_by_key(|warning| warning.number);
     all.iter().map(ToString::to_string).collect()
+}
+
+/// Returns the warnings caused by the instances of a rule's services, and by other rules of these.
+fn surroundings(catalog: &Catalog, rule: &Rule) -> Vec<Warning> {
+    let crowded = beside::crowded(rule, &|service| instances_of(catalog, service));
+    crowded.into_iter().chain(of_probes(catalog, rule)).collect()
 }
 
 /// Returns the instances of a service.

@@ -139,8 +139,17 @@ async fn a_freeze_holds_until_an_emergency_or_its_end() {
 
     let id = request_id(&rita.post(RELEASE, &release(json!({"request": "after it"}))).await.expect_code(202_000));
     let abe = at(&cluster, 1, "abe").await;
-    abe.post(&format!("{REQUESTS}/approve"), &json!([{"id": id}])).await.expect_code(200_000);
+    let (node, token) = (format!("http://{}", cluster.ports(1).api), abe.token().expect("logged in"));
+    let open = run(&node, token, &["requests"], "").await.expect(0);
+    assert!(open.contains("0 of 1"), "{open}");
+    let approved = run(&node, token, &["approve", &id], "").await.expect(0);
+    let standing = "approved 1 of 1; nothing is changed yet; it waits for the freeze of ice, which ends at \
+                    2099-01-01T00:00:00Z; after that somebody has to carry it out";
+    assert!(approved.contains(&format!("publish of configfile default/app/application: {standing}")), "{approved}");
     assert_eq!(state(&abe, &id).await, "approved");
+    let kept = abe.get(&format!("{REQUESTS}?id={id}")).await.expect_code(200_000);
+    let kept = &kept.body["data"][0];
+    assert_eq!((&kept["standing"], &kept["approvals_needed"]), (&json!(standing), &json!(1)));
     rita.post(&format!("{REQUESTS}/run"), &json!([{"id": id}])).await.expect_code(409_002);
 
     let emergency = release(json!({"emergency": "the shop is down"}));

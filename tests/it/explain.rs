@@ -32,6 +32,12 @@ async fn explained(api: &Api, service: &str, more: Value) -> Answer {
     api.post(&format!("{ROUTES}/explain"), &sketch).await.expect_code(200_000)
 }
 
+/// Returns the sentences on what happens to the request.
+fn effect(answer: &Answer) -> Vec<&str> {
+    let lines = answer.body["explanation"]["effect"].as_array().expect("a list");
+    lines.iter().map(|line| line.as_str().expect("a text")).collect()
+}
+
 fn names(answer: &Answer) -> Vec<&str> {
     let applies = answer.body["explanation"]["applies"].as_array().expect("a list");
     applies.iter().map(|part| part["rule_name"].as_str().expect("a name")).collect()
@@ -65,12 +71,15 @@ async fn released_and_saved_rules_are_explained_on_every_node() {
     publish(&leader, "gray", json!({"release_type": "gray", "client_labels": labels})).await;
     let unlabelled = explained(&follower, "order", gray.clone()).await;
     assert_eq!(names(&unlabelled), ["main"]);
+    let split = "any instance (75 %) and any instance (25 %)";
+    assert_eq!(effect(&unlabelled), [format!("every call → {split} (main v1, live)")]);
     assert_eq!(grays(&unlabelled), ["gray, not_matched, the client has no label zone"], "{unlabelled}");
     let zone = &unlabelled.body["explanation"]["grays"][0]["client_labels"][0];
     assert_eq!((&zone["key"], &zone["condition"]["value"]), (&json!("zone"), &json!("a")), "{unlabelled}");
     let labelled = json!({"headers": {"Env": "gray"}, "client_labels": {"zone": "a"}});
     let labelled = explained(&follower, "order", labelled).await;
     assert_eq!(names(&labelled), ["gray"]);
+    assert_eq!(effect(&labelled), [format!("zone=a, header env = gray → {split} (gray v1, canary)")]);
     assert_eq!(grays(&labelled), ["gray, in_force, the client sees it"], "{labelled}");
     assert_eq!(grays(&explained(&follower, "order", draft).await), [""; 0], "what is saved is for nobody yet");
     assert_eq!(grays(&explained(&follower, "pay", json!({})).await), [""; 0], "of another service");
@@ -110,17 +119,37 @@ async fn every_family_explains_and_refuses_alike() {
     let api = cluster.api(1);
     let of_service = json!({"name": "r", "namespace": "shop", "service": "order"});
     let rows = [
-        ("faultdetectors", json!({"rules": [{"protocol": "TCP"}]}), "probe"),
-        ("ratelimits", json!({"rules": [{"amounts": [{"maxAmount": 5, "validDuration": "1s"}]}]}), "quota"),
+        (
+            "faultdetectors",
+            json!({"rules": [{"protocol": "TCP", "interval": 5, "timeout": 1}]}),
+            "probe",
+            "every instance of shop/order → probed by a TCP connection at the port of each instance, every 5 s; one \
+             without a good answer within 1 s has failed (r, draft)",
+        ),
+        (
+            "ratelimits",
+            json!({"rules": [{"amounts": [{"maxAmount": 5, "validDuration": "1s"}]}]}),
+            "quota",
+            "every call → limit 5 per 1 s, shared by all callers (r, draft)",
+        ),
         (
             "circuitbreakers",
             json!({"level": "SERVICE", "rule_matcher": {"destination": {"service": "order"}},
                 "trigger_condition": [{"trigger_type": "CONSECUTIVE_ERROR", "error_count": 5}]}),
             "breaker",
+            "every call → after 5 errors in a row all calls to the service are refused; after a time that clients \
+             choose (proxies: 30 s) calls are let through again; an error is what clients themselves take for \
+             one (r, draft)",
         ),
-        ("routings", json!({"service": null, "routing_config": {"service": "order"}, "route_policy": 2}), "nearby"),
+        (
+            "routings",
+            json!({"service": null, "routing_config": {"service": "order"}, "route_policy": 2}),
+            "nearby",
+            "every call → instances of the caller's zone, or those of its region while none of these is available, or \
+             all others while none of these is available (r, draft)",
+        ),
     ];
-    for (kind, more, effect) in rows {
+    for (kind, more, settings, happens) in rows {
         let path = format!("/naming/v1/{kind}");
         let mut rule = of_service.clone();
         rule.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
@@ -133,8 +162,14 @@ async fn every_family_explains_and_refuses_alike() {
             (&json!(kind.trim_end_matches('s')), &json!(true)),
             "{answer}"
         );
-        assert!(explanation["candidates"][0]["rules"][0][effect].is_object(), "no {effect} in {answer}");
+        assert!(explanation["candidates"][0]["rules"][0][settings].is_object(), "no {settings} in {answer}");
         assert_eq!(names(&answer), ["r"]);
+        assert_eq!(effect(&answer), [happens]);
+        let enforced = explanation["candidates"][0]["enforced_by"].as_str().expect("a line");
+        assert!(enforced.starts_with("Envoy sidecar"), "{answer}");
+        let other = json!({"service": "other", "namespace": "elsewhere"});
+        let none = api.post(&format!("{path}/explain"), &other).await.expect_code(200_000);
+        assert_eq!(effect(&none), ["no rule of this family applies: none is for elsewhere/other"]);
         assert_eq!(answer.header("x-thuban-consistency"), "local");
         for (bad, code) in [
             (json!({"service": "order"}), 400_103),

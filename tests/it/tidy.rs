@@ -44,6 +44,7 @@ const ROOMS: &[&str] = &[
     "descriptors",
     "log_once",
     "hosts",
+    "sentences",
     "address",
     "metrics",
     "logging",

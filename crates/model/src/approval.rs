@@ -2,6 +2,7 @@
 //! its content.
 
 mod payload;
+mod standing;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,7 @@ use super::time::Timestamp;
 use super::wire::wire_enum;
 use super::{limits, name};
 pub use payload::{ActBrief, FileCopy, MeantRelease, Payload, Snapshot};
+pub use standing::{Obstacle, RequestStanding};
 
 /// Approval fields of a draft.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

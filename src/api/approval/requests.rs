@@ -54,8 +54,15 @@ pub(crate) async fn list(State(app): State<App>, query: Query, _: Fresh, caller:
     };
     let page = query.page()?;
     let reach = app.node().state().catalog().approvals.len();
-    let find = move |catalog: &Catalog| catalog.approvals.list(&filter, &page);
-    app.scan(reach, find, |listed| envelope::list("data", &listed, |request| RequestView::new(request))).await
+    let now = app.node().now();
+    let find = move |catalog: &Catalog| {
+        let listed = catalog.approvals.list(&filter, &page);
+        listed.map(|request| (catalog.standing(now, &request), request))
+    };
+    app.scan(reach, find, |listed| {
+        envelope::list("data", &listed, |(standing, request)| RequestView::new(request, Some(standing)))
+    })
+    .await
 }
 
 pub(crate) const APPROVE: Doc = WRITE

@@ -64,7 +64,7 @@ impl Item {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("code", &self.outcome.code)?;
         map.serialize_entry("info", &self.outcome.info())?;
-        let view = View::of(&self.outcome.entity, self.derived, self.with_secrets, self.secret.as_deref());
+        let view = View::of(&self.outcome.entity, &self.derived, self.with_secrets, self.secret.as_deref());
         if let Some(view) = view.filter(|_| with_entity) {
             map.serialize_entry(view.element(), &view)?;
         }

@@ -3,13 +3,14 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::model::approval::{ApprovalRequest, RequestState};
+use crate::model::approval::{ApprovalRequest, RequestStanding, RequestState};
 use crate::model::audience::{ClientLabel, ClientPercent};
 use crate::model::policy::{Freeze, Gate, Policy, PolicyKind};
 use crate::model::release::ReleaseType;
 use crate::model::rollout::RolloutPlan;
 use crate::model::time::Timestamp;
 use crate::model::{is_false, is_zero};
+use crate::sentences::{self, Language};
 
 /// Acts that need approval, and times at which they are frozen.
 #[derive(Serialize, JsonSchema)]
@@ -108,6 +109,10 @@ pub(crate) struct RequestView<'a> {
     publish_at: String,
     hold: bool,
     approvals: Vec<ApprovalView<'a>>,
+    /// Number of approvals that it needs; after its end the number that it had.
+    approvals_needed: usize,
+    /// Sentence on what was decided, what that changed, and what the request waits for.
+    standing: String,
     refused_by: &'a str,
     /// Reason of a refusal or of a failure.
     reason: &'a str,
@@ -129,7 +134,7 @@ struct ApprovalView<'a> {
 }
 
 impl<'a> RequestView<'a> {
-    pub(crate) fn new(request: &'a ApprovalRequest) -> Self {
+    pub(crate) fn new(request: &'a ApprovalRequest, standing: Option<&RequestStanding>) -> Self {
         let approvals = request.approvals.iter().map(|given| ApprovalView {
             user: &given.user,
             time: given.time.text(),
@@ -161,6 +166,8 @@ impl<'a> RequestView<'a> {
             publish_at: request.publish_at.map(Timestamp::text).unwrap_or_default(),
             hold: request.hold,
             approvals: approvals.collect(),
+            approvals_needed: standing.map_or(0, |standing| standing.needed),
+            standing: standing.map(|standing| sentences::standing(Language::English, standing)).unwrap_or_default(),
             refused_by: &request.refused_by,
             reason: &request.reason,
             parts: request.parts,

@@ -20,6 +20,7 @@ use serde::Serialize;
 use crate::catalog::instances::InstanceCounts;
 use crate::catalog::{Catalog, Entity};
 use crate::model::alias::{AliasType, ServiceAlias};
+use crate::model::approval::RequestStanding;
 use crate::model::namespace::Namespace;
 use crate::model::service::Service;
 
@@ -35,7 +36,6 @@ pub(crate) use template::ConfigTemplateView;
 pub(crate) use webhook::WebhookView;
 
 /// Values that the view of an object has in addition to the object itself.
-#[derive(Clone, Copy)]
 pub(crate) struct Derived {
     /// Number of services of a namespace, files of a group, or pending events of a webhook.
     members: usize,
@@ -44,12 +44,14 @@ pub(crate) struct Derived {
     instances: InstanceCounts,
     /// True if the service exists, and with it its token.
     has_token: bool,
+    /// Situation of a request for approval.
+    standing: Option<RequestStanding>,
 }
 
 impl Derived {
     pub(crate) fn of(entity: &Entity, catalog: &Catalog) -> Self {
         let (mut members, mut status, mut instances) = (0, FileStatus::ToBeReleased, InstanceCounts::default());
-        let mut has_token = false;
+        let (mut has_token, mut standing) = (false, None);
         match entity {
             Entity::Namespace(namespace) => {
                 members = catalog.services.count_in(&namespace.name);
@@ -62,6 +64,7 @@ impl Derived {
             Entity::ConfigGroup(group) => members = catalog.configs.file_count_in(group),
             Entity::ConfigFile(file) => status = FileStatus::of(file, catalog),
             Entity::Webhook(hook) => members = catalog.webhooks.pending(&hook.name),
+            Entity::Request(request) => standing = Some(catalog.standing(catalog.clock(), request)),
             Entity::None
             | Entity::Alias(_)
             | Entity::ConfigRelease(_)
@@ -73,12 +76,11 @@ impl Derived {
             | Entity::AccessKey(_)
             | Entity::Policy(_)
             | Entity::Contract(_)
-            | Entity::Request(_)
             | Entity::PolicyBlock(_)
             | Entity::Broken(_)
             | Entity::Instance(_) => {}
         }
-        Derived { members, status, instances, has_token }
+        Derived { members, status, instances, has_token, standing }
     }
 }
 
@@ -108,7 +110,7 @@ pub(crate) enum View<'a> {
 impl<'a> View<'a> {
     pub(crate) fn of(
         entity: &'a Entity,
-        derived: Derived,
+        derived: &Derived,
         with_secrets: bool,
         secret: Option<&'a str>,
     ) -> Option<Self> {
@@ -116,7 +118,7 @@ impl<'a> View<'a> {
             Entity::None | Entity::PolicyBlock(_) | Entity::Broken(_) => return None,
             Entity::Policy(policy) => View::Policy(Box::new(PolicyView::new(policy))),
             Entity::Contract(contract) => View::Contract(Box::new(ContractView::new(contract))),
-            Entity::Request(request) => View::Request(Box::new(RequestView::new(request))),
+            Entity::Request(request) => View::Request(Box::new(RequestView::new(request, derived.standing.as_ref()))),
             Entity::Namespace(namespace) => {
                 View::Namespace(NamespaceView::new(namespace, derived.members, derived.instances))
             }

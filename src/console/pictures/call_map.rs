@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::catalog::calls::CallGraph;
 use crate::console::services::link;
-use crate::console::texts::cut;
+use crate::sentences::cut;
 
 /// Maximum number of services that are drawn; more are shown as a table only.
 pub(in crate::console) const BOXES_MAX: usize = 300;

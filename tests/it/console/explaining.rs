@@ -16,6 +16,9 @@ async fn a_gray_release_is_told_of_to_who_asks_for_a_client_that_does_not_see_it
     let path = "/ui/rules/ratelimits/explain?namespace=shop&service=pay";
     let none = visit.page(path).await;
     assert!(!none.contains("Gray releases") && !none.contains("card gray"), "there is none yet: {none}");
+    assert!(none.contains("no rule of this family applies: none is for shop/pay"), "as released: {none}");
+    assert!(none.contains("every call → limit 1 per 1 s, shared by all callers (limit, draft)"), "as saved: {none}");
+    assert!(none.contains("Enforced by: Envoy sidecar"), "{none}");
 
     let labels = json!([{"key": "zone", "value": {"type": "IN", "value": "a,<b>"}}]);
     let gray = json!([{"rule_name": "limit", "release_name": "some", "release_type": "gray", "client_labels": labels,
@@ -43,5 +46,6 @@ async fn a_gray_release_is_told_of_to_who_asks_for_a_client_that_does_not_see_it
     }
     visit.cookie.push_str("; thuban_language=zh");
     let page = visit.page(path).await;
+    assert!(page.contains("所有调用 → 限制为每 1 秒 1 次，所有调用方共用（limit、草稿）"), "{page}");
     assert!(page.contains("灰度发布：仅部分客户端可见") && page.contains("\">不匹配</span>"), "{page}");
 }

@@ -4,7 +4,7 @@ use reqwest::StatusCode;
 use serde_json::json;
 
 use super::visit::{Visit, place};
-use crate::harness::{ADMIN_PASSWORD, Cluster};
+use crate::harness::{ADMIN_PASSWORD, Api, Cluster};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_approver_sees_what_a_request_would_change_and_decides_it_as_a_whole() {
@@ -59,7 +59,7 @@ async fn an_approver_sees_what_a_request_would_change_and_decides_it_as_a_whole(
     assert!(inbox.matches("/ui/requests/").count() == 1 && !inbox.contains("/ui/policies"), "{inbox}");
     let page = abe.page(&format!("/ui/requests/{id}")).await;
     for part in
-        ["shop/limit +1", "shop/g/f", "Acts on the calls of: <strong>shop/pay", "at most 7 in 1s", "both of them"]
+        ["shop/limit +1", "shop/g/f", "Acts on the calls of: <strong>shop/pay", "at most 7 per 1 s", "both of them"]
     {
         assert!(page.contains(part), "no {part:?} in {page}");
     }
@@ -81,4 +81,61 @@ async fn an_approver_sees_what_a_request_would_change_and_decides_it_as_a_whole(
     assert_eq!(gone.status(), StatusCode::NOT_FOUND, "nothing waits there any more");
     let releases = api.get("/naming/v1/ratelimits/releases?rule_name=limit").await;
     assert_eq!(releases.amount(), 1, "{releases}");
+}
+
+/// Saves a rule for `shop/pay`, and asks for its release; returns the id of the request.
+async fn asked(api: &Api) -> String {
+    let rule = json!([{"id": "limit", "namespace": "shop", "name": "limit", "service": "pay", "rules": [
+        {"amounts": [{"maxAmount": 7, "validDuration": "1s"}]}]}]);
+    api.post("/naming/v1/ratelimits", &rule).await.expect_code(200_000);
+    let act = json!([{"rule_name": "limit", "namespace": "shop", "request": "less"}]);
+    let asked = api.post("/naming/v1/ratelimits/releases", &act).await.expect_code(202_000);
+    asked.body["responses"][0]["request"]["id"].as_str().expect("an id").to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_approval_in_a_freeze_says_that_nothing_is_released() {
+    let cluster = Cluster::start(1).await;
+    let api = cluster.api(1);
+    let freeze = json!({"from": "2020-01-01T00:00:00Z", "until": "2099-01-01T00:00:00Z"});
+    let policy = json!([{"name": "ice", "namespace": "shop", "approvals": 2, "freezes": [freeze]}]);
+    api.post("/admin/v1/policies", &policy).await.expect_code(200_000);
+    let grants = json!([{"role": "approver", "namespace": "shop"}, {"role": "reader", "namespace": "shop"}]);
+    for name in ["abe", "bea"] {
+        let user = json!([{"name": name, "password": format!("password of {name}"), "grants": grants}]);
+        api.post("/auth/v1/users", &user).await.expect_code(200_000);
+    }
+    let id = asked(&api).await;
+    let link = format!("/ui/requests/{id}");
+    let waits = "it waits for the freeze of ice, which ends at 2099-01-01T00:00:00Z";
+    let steps = [
+        ("abe", "approved 0 of 2", "approved 1 of 2; nothing is changed yet; approvals missing: 1", "<td>1/2</td>"),
+        ("bea", "approved 1 of 2", "approved 2 of 2; nothing is changed yet; it waits", "<td>2/2</td>"),
+    ];
+    for (name, before, after, given) in steps {
+        let visit = Visit::signed_in(&cluster, 1, name, &format!("password of {name}")).await;
+        let page = visit.page(&link).await;
+        assert!(page.contains(before) && page.contains("value=\"approve\""), "{page}");
+        let form_token = visit.form_token().await;
+        let decided = visit.post(&link, &[("form_token", form_token.as_str()), ("change", "approve")]).await;
+        assert_eq!((decided.status(), place(&decided)), (StatusCode::SEE_OTHER, link.as_str()));
+        let page = visit.page(&link).await;
+        assert!(page.contains(after) && page.contains(waits), "{page}");
+        assert!(!page.contains("Done.") && !page.contains("value=\"approve\""), "it is done with for {name}: {page}");
+        let inbox = visit.page("/ui/requests").await;
+        assert!(inbox.contains(given), "{inbox}");
+    }
+    let admin = Visit::signed_in(&cluster, 1, "admin", ADMIN_PASSWORD).await;
+    let page = admin.page(&link).await;
+    assert!(page.contains(waits) && !page.contains("value=\"run\""), "nothing can be carried out in a freeze: {page}");
+    let releases = api.get("/naming/v1/ratelimits/releases?rule_name=limit").await;
+    assert_eq!(releases.amount(), 0, "{releases}");
+
+    api.put("/admin/v1/policies", &json!([{"name": "ice", "freezes": []}])).await.expect_code(200_000);
+    let page = admin.page(&link).await;
+    assert!(page.contains("somebody has to carry it out") && page.contains("value=\"run\""), "{page}");
+    let form_token = admin.form_token().await;
+    admin.post(&link, &[("form_token", form_token.as_str()), ("change", "run")]).await;
+    let page = admin.page(&link).await;
+    assert!(page.contains("approved 2 of 2; carried out"), "{page}");
 }

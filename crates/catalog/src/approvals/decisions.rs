@@ -80,7 +80,7 @@ impl Catalog {
     }
 
     /// Returns the present requirements for the action of a request.
-    fn demands_of(&self, now: impl Into<Present>, request: &ApprovalRequest) -> Requirements {
+    pub(super) fn demands_of(&self, now: impl Into<Present>, request: &ApprovalRequest) -> Requirements {
         let gates = match &request.payload {
             Some(payload) => Catalog::gates_of(&payload.act, request.act),
             None => request.act.into(),
@@ -95,10 +95,15 @@ impl Catalog {
     }
 
     /// Returns the grants of the approver, if the approval is still valid.
-    fn still_approves(&self, ctx: &Ctx, given: &GivenApproval, request: &ApprovalRequest) -> Option<Grants> {
+    pub(super) fn still_approves(
+        &self,
+        now: Present,
+        given: &GivenApproval,
+        request: &ApprovalRequest,
+    ) -> Option<Grants> {
         let account = AccountAt { name: &given.user, time: given.time, person: &given.person };
-        let grants = self.access.grants_of(account, ctx.sure());
-        grants.filter(|grants| self.may_approve(ctx.present(), grants, request))
+        let grants = self.access.grants_of(account, now.sure);
+        grants.filter(|grants| self.may_approve(now, grants, request))
     }
 
     /// Returns the id of the requesting user. Requests from before ids were stored have only the name.
@@ -107,7 +112,7 @@ impl Catalog {
     }
 
     /// Returns the id of the approving user, in the same way.
-    fn person_who_approved(&self, given: &GivenApproval) -> String {
+    pub(super) fn person_who_approved(&self, given: &GivenApproval) -> String {
         if given.person.is_empty() { self.access.person_named(&given.user) } else { given.person.clone() }
     }
 
@@ -190,10 +195,9 @@ impl Apply<'_> {
         let is_new = |one: &ApprovalRequest| {
             (request.part_of.is_empty() || one.id == request.id)
                 && self.catalog.may_approve(self.ctx.present(), &holder.grants, one)
-                && !one
-                    .approvals
-                    .iter()
-                    .any(|given| is_theirs(given) && self.catalog.still_approves(self.ctx, given, one).is_some())
+                && !one.approvals.iter().any(|given| {
+                    is_theirs(given) && self.catalog.still_approves(self.ctx.present(), given, one).is_some()
+                })
         };
         let mut set: Vec<_> = set.iter().map(|one| (is_new(one), ApprovalRequest::clone(one))).collect();
         if !set.iter().any(|(is_new, _)| *is_new) {
@@ -221,10 +225,7 @@ impl Apply<'_> {
         let (mut waits, mut frozen, mut lacking) = (!is_whole, None, None);
         for one in &mut set {
             let demands = self.catalog.demands_of(self.ctx.present(), one);
-            let valid: Vec<_> =
-                one.approvals.iter().filter_map(|given| self.catalog.still_approves(self.ctx, given, one)).collect();
-            // An approval is needed even if no policy requires one any more.
-            let is_approved = !valid.is_empty() && demands.are_met_by(&valid);
+            let is_approved = self.catalog.has_approvals(self.ctx.present(), one);
             one.state = if is_approved { RequestState::Approved } else { RequestState::Open };
             if is_approved {
                 frozen = frozen.or_else(|| refused_in_freeze(&demands));

@@ -7,6 +7,7 @@ mod decisions;
 mod events;
 mod pending;
 mod shares;
+mod standing;
 mod subjects;
 #[cfg(test)]
 mod tests;

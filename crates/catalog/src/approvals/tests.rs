@@ -10,7 +10,7 @@ use super::*;
 use crate::catalog::testing::Bench;
 use crate::catalog::{AuthorizedCommand, Command, Credential, Entity, Op, Outcome};
 use crate::model::access::{PasswordHash, TokenHash, UserDraft};
-use crate::model::approval::{RequestDraft, RequestOp};
+use crate::model::approval::{Obstacle, RequestDraft, RequestOp, RequestStanding};
 use crate::model::code::Code;
 use crate::model::config_file::{ConfigFileDraft, ConfigKey, ConfigReleaseDraft};
 use crate::model::grant::{Grant, Grants, Role};
@@ -102,6 +102,16 @@ impl House {
         let draft = RequestDraft { id: id.into(), comment: None, parts };
         let code = self.code(user, Command::Requests(op, vec![draft]));
         (code, self.bench.catalog.approvals.get(id).map_or("none", |request| request.state.word()).to_owned())
+    }
+
+    fn standing(&self, id: &str) -> RequestStanding {
+        let catalog = &self.bench.catalog;
+        catalog.standing(catalog.clock(), catalog.approvals.get(id).expect("a request"))
+    }
+
+    fn has_approved(&self, name: &str, id: &str) -> bool {
+        let catalog = &self.bench.catalog;
+        catalog.is_approved_by(catalog.clock(), name, catalog.approvals.get(id).expect("a request"))
     }
 
     fn in_force(&self) -> Option<String> {
@@ -211,8 +221,15 @@ fn a_freeze_holds_what_it_gates_and_lets_requests_wait() {
     assert!(outcome.info().contains("cold") && outcome.info().contains(until), "{}", outcome.info());
     let id = house.request(asked());
     assert_eq!(house.decide("abe", RequestOp::Approve, &id), done("approved"));
+    let frozen = house.standing(&id);
+    let end = Timestamp::parse(until).expect("a time");
+    let freeze = Obstacle::Freeze { policies: vec!["ice".into()], until: Some(end) };
+    assert_eq!((frozen.given, frozen.needed, frozen.obstacles), (1, 1, vec![freeze]), "nothing is released");
+    assert!(house.has_approved("abe", &id) && !house.has_approved("bea", &id));
     assert_eq!(house.decide("rita", RequestOp::Run, &id), (409_002, "approved".into()));
     house.bench.index += 4000;
+    house.bench.pass_time();
+    assert_eq!(house.standing(&id).obstacles, [], "somebody may carry it out now");
     assert_eq!(house.decide("abe", RequestOp::Run, &id).0, 401_001, "who may not publish does not run it");
     assert_eq!(house.decide("rita", RequestOp::Run, &id), done("done"));
     assert_eq!(house.in_force().as_deref(), Some("a=1"));
@@ -224,7 +241,12 @@ fn what_is_held_waits_until_it_is_run() {
     house.save("a=1");
     let id = house.request(ConfigReleaseDraft { hold: Some(true), ..asked() });
     assert_eq!(house.decide("rita", RequestOp::Run, &id).0, 409_000, "not approved yet");
+    assert_eq!(
+        house.standing(&id).obstacles,
+        [Obstacle::Approvals { missing: 1, policies: vec!["p".into()] }, Obstacle::Hold]
+    );
     assert_eq!(house.decide("abe", RequestOp::Approve, &id), done("approved"));
+    assert_eq!(house.standing(&id).obstacles, [Obstacle::Hold]);
     assert_eq!(house.in_force(), None);
     assert_eq!(house.decide("rita", RequestOp::Run, &id), done("done"));
 }
@@ -265,7 +287,13 @@ fn approvers_and_requesters_are_judged_when_it_is_carried_out() {
     let id = house.request(asked());
     let disabled = |name: &str| UserDraft { name: name.into(), disabled: Some(true), ..UserDraft::default() };
     assert_eq!(house.decide("abe", RequestOp::Approve, &id), done("open"));
+    let missing = |missing| Obstacle::Approvals { missing, policies: vec!["two".into()] };
+    let open = house.standing(&id);
+    assert_eq!((open.given, open.needed, open.obstacles), (1, 2, vec![missing(1)]));
     assert_eq!(house.bench.codes(Command::Users(Op::Update, vec![disabled("abe")])), [200_000]);
+    let open = house.standing(&id);
+    assert_eq!((open.given, open.obstacles), (0, vec![missing(2)]), "the first counts no more");
+    assert!(!house.has_approved("abe", &id));
     assert_eq!(house.decide("bea", RequestOp::Approve, &id), done("open"), "the first counts no more");
     assert_eq!(house.bench.codes(Command::Users(Op::Update, vec![disabled("rita")])), [200_000]);
     assert_eq!(

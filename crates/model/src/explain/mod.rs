@@ -144,6 +144,9 @@ pub struct Explanation<'a> {
     /// True if saved rules were evaluated instead of released ones.
     pub draft: bool,
     pub info: String,
+    /// Sentences on what happens to the request: one for each sub-rule that applies, or one with the reasons why none
+    /// does.
+    pub effect: Vec<String>,
     /// Warnings that do not depend on rules, each as `W1: …`: instances that xDS clients do not reach, a domain that
     /// belongs to another name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -200,6 +203,10 @@ pub struct Judged<'a> {
     pub rules: Vec<Part<'a>>,
     /// Kinds of xDS clients that carry the rule out.
     pub carried_out_by: CarriedOutBy,
+    /// The same in one line, with the reasons: `Envoy sidecar yes; gRPC no (W16: …)`.
+    pub enforced_by: String,
+    #[serde(skip)]
+    pub rule: &'a Rule,
 }
 
 /// A sub-rule with its result.
@@ -254,6 +261,7 @@ pub fn explain<'a>(family: Family, sketch: &'a Sketch, candidates: &'a [Candidat
         namespace: &sketch.namespace,
         draft: sketch.draft,
         info,
+        effect: Vec::new(),
         warnings: Vec::new(),
         applies,
         candidates,
@@ -272,7 +280,7 @@ fn judge<'a>(candidate: &'a Candidate, sketch: &'a Sketch, taken: &mut Taken) ->
     let rules = body.parts(rule, sketch, taken);
     let furthest = rules.iter().max_by_key(|part| (part.verdict, Reverse(part.index)));
     let (verdict, info) = match furthest {
-        Some(part) => (part.verdict, format!("sub-rule {}: {}", part.index, part.info)),
+        Some(part) => (part.verdict, format!("sub-rule {}: {}", part.index + 1, part.info)),
         None => (Verdict::of(rule.enable, true, false), "has no sub-rules".into()),
     };
     Some(Judged {
@@ -286,6 +294,8 @@ fn judge<'a>(candidate: &'a Candidate, sketch: &'a Sketch, taken: &mut Taken) ->
         info,
         rules,
         carried_out_by: CarriedOutBy::of(rule),
+        enforced_by: String::new(),
+        rule,
     })
 }
 

@@ -1,4 +1,4 @@
-//! Extent to which xDS clients carry out a rule, per dialect and gRPC library.
+//! Extent to which xDS clients carry out a rule, per dialect, kind of proxy and gRPC library.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -6,8 +6,11 @@ use serde::Serialize;
 use super::Dialect;
 use super::library::Library;
 use super::warning::Warning;
-use super::warnings::{carries, warnings};
-use crate::model::rule::Rule;
+use super::warnings::{carries, gateway_carries, warnings};
+use crate::model::rule::{Body, Rule};
+
+/// Number of the warning on a caller that a proxy does not know.
+const NO_CALLER: u8 = 6;
 
 /// Extent to which clients of a kind carry out a rule, in ascending order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
@@ -19,22 +22,32 @@ pub enum Extent {
     Yes,
 }
 
-/// Extent to which one library carries out a rule.
+/// Extent to which clients of one kind carry out a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct LibraryExtent {
+#[schemars(rename = "LibraryExtent")]
+pub struct ExtentOfClient {
     pub word: Extent,
-    /// Warnings about this library, separated by `; `; empty with `yes`.
+    /// Warnings about these clients, separated by `; `; empty with `yes`.
     pub reason: String,
+}
+
+/// Extents by kind of proxy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ByProxy {
+    /// Proxies next to instances.
+    pub sidecar: ExtentOfClient,
+    /// Proxies before services, which have no caller of their own.
+    pub gateway: ExtentOfClient,
 }
 
 /// Extents by gRPC library.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ByLibrary {
     /// Library of C++, Python, Ruby and PHP.
-    pub core: LibraryExtent,
-    pub go: LibraryExtent,
-    pub java: LibraryExtent,
-    pub node: LibraryExtent,
+    pub core: ExtentOfClient,
+    pub go: ExtentOfClient,
+    pub java: ExtentOfClient,
+    pub node: ExtentOfClient,
 }
 
 /// Extents to which xDS clients carry out a rule, and the parts that they do not.
@@ -45,19 +58,26 @@ pub struct CarriedOutBy {
     pub grpc_libraries: ByLibrary,
     /// Proxies.
     pub envoy: Extent,
+    pub envoy_proxies: ByProxy,
     /// Warnings as `W4: …`, with the place in the rule.
     pub warnings: Vec<String>,
 }
 
-impl LibraryExtent {
-    fn of(rule: &Rule, library: Library, warnings: &[Warning]) -> Self {
-        let about: Vec<_> = warnings.iter().filter(|warning| warning.is_about_library(library)).collect();
-        let word = match about.is_empty() {
+impl ExtentOfClient {
+    /// Returns the extent for the warnings about these clients; `carries_any` reports whether they carry out any part.
+    fn of<'a>(about: impl Iterator<Item = &'a Warning>, carries_any: impl FnOnce() -> bool) -> Self {
+        let reasons: Vec<String> = about.map(ToString::to_string).collect();
+        let word = match reasons.is_empty() {
             true => Extent::Yes,
-            false if carries(rule, Dialect::Grpc, library) => Extent::Partly,
+            false if carries_any() => Extent::Partly,
             false => Extent::No,
         };
-        LibraryExtent { word, reason: about.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ") }
+        ExtentOfClient { word, reason: reasons.join("; ") }
+    }
+
+    fn of_library(rule: &Rule, library: Library, warnings: &[Warning]) -> Self {
+        let about = warnings.iter().filter(|warning| warning.is_about_library(library));
+        ExtentOfClient::of(about, || carries(rule, Dialect::Grpc, library))
     }
 
     fn add(&mut self, warning: &Warning) {
@@ -76,11 +96,11 @@ impl Extent {
 
 impl ByLibrary {
     fn of(rule: &Rule, warnings: &[Warning]) -> Self {
-        let of = |library| LibraryExtent::of(rule, library, warnings);
+        let of = |library| ExtentOfClient::of_library(rule, library, warnings);
         ByLibrary { core: of(Library::Core), go: of(Library::Go), java: of(Library::Java), node: of(Library::Node) }
     }
 
-    fn all_mut(&mut self) -> [(Library, &mut LibraryExtent); 4] {
+    fn all_mut(&mut self) -> [(Library, &mut ExtentOfClient); 4] {
         let ByLibrary { core, go, java, node } = self;
         [(Library::Core, core), (Library::Go, go), (Library::Java, java), (Library::Node, node)]
     }
@@ -91,13 +111,32 @@ impl ByLibrary {
     }
 }
 
+impl ByProxy {
+    fn of(rule: &Rule, warnings: &[Warning]) -> Self {
+        let about = warnings.iter().filter(|warning| warning.is_about(Dialect::Envoy));
+        // Routing by the caller fails at gateways alone; limits are counted next to the instances alone.
+        let is_routing = matches!(rule.body, Body::Routing(_));
+        let about_sidecar = about.clone().filter(|warning| !(is_routing && warning.number == NO_CALLER));
+        let about_gateway: Vec<&Warning> = match rule.body {
+            Body::RateLimit(_) => warnings.iter().filter(|warning| warning.dialects.is_empty()).collect(),
+            _ => about.collect(),
+        };
+        ByProxy {
+            sidecar: ExtentOfClient::of(about_sidecar, || carries(rule, Dialect::Envoy, Library::Core)),
+            gateway: ExtentOfClient::of(about_gateway.into_iter(), || gateway_carries(rule)),
+        }
+    }
+}
+
 impl CarriedOutBy {
     /// Adds a warning on the whole rule.
     pub fn add(&mut self, warning: &Warning) {
         if warning.is_about(Dialect::Envoy) {
             self.envoy.lessen(warning);
+            self.envoy_proxies.sidecar.add(warning);
+            self.envoy_proxies.gateway.add(warning);
         }
-        let about = |(library, _): &(Library, &mut LibraryExtent)| warning.is_about_library(*library);
+        let about = |(library, _): &(Library, &mut ExtentOfClient)| warning.is_about_library(*library);
         self.grpc_libraries.all_mut().into_iter().filter(about).for_each(|(_, extent)| extent.add(warning));
         self.grpc = self.grpc_libraries.least();
         self.warnings.push(warning.to_string());
@@ -116,6 +155,7 @@ impl CarriedOutBy {
             grpc: grpc_libraries.least(),
             grpc_libraries,
             envoy,
+            envoy_proxies: ByProxy::of(rule, &warnings),
             warnings: warnings.iter().map(Warning::to_string).collect(),
         }
     }

@@ -124,5 +124,5 @@ fn a_destination_is_shown_whole() {
         "state": "in_use", "share": 100.0,
     }] } });
     assert_eq!(shown, expected);
-    assert_eq!(explanation.info, "rule r, sub-rule 0 (lanes): 100 %");
+    assert_eq!(explanation.info, "rule r, sub-rule 1 (lanes): 100 %");
 }

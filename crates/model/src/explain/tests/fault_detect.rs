@@ -45,7 +45,7 @@ fn all_probes_of_the_service_are_at_work() {
     assert!(!shown.iter().any(|(name, _)| ["stock", "elsewhere"].contains(name)), "{shown:?}");
     assert_eq!(explanation.info, "6 probes watch the instances of the service");
     let infos: Vec<_> = explanation.candidates.iter().map(|judged| judged.info.as_str()).collect();
-    assert_eq!((infos[0], infos[2]), ("sub-rule 0: switched off", "sub-rule 0: probes port 80 by HTTP every 5 s"));
+    assert_eq!((infos[0], infos[2]), ("sub-rule 1: switched off", "sub-rule 1: probes port 80 by HTTP every 5 s"));
     assert_eq!(infos.last(), Some(&"has no sub-rules"));
 }
 

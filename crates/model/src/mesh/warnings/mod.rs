@@ -102,6 +102,20 @@ pub(super) fn carries(rule: &Rule, dialect: Dialect, library: Library) -> bool {
     }
 }
 
+/// Reports whether gateways would carry out any part of the rule if it were enabled. Limits are carried out by proxies
+/// next to instances alone.
+pub(super) fn gateway_carries(rule: &Rule) -> bool {
+    match &rule.body {
+        Body::Routing(body) if body.route_policy == RoutePolicy::Rule => {
+            callees(rule, body).into_iter().any(|end| !planned(rule, &called(end), GATEWAY).routes.is_empty())
+        }
+        Body::RateLimit(_) => false,
+        Body::Routing(_) | Body::FaultDetect(_) | Body::CircuitBreaker(_) => {
+            carries(rule, Dialect::Envoy, Library::Core)
+        }
+    }
+}
+
 fn called(end: End) -> ServiceKey {
     ServiceKey { service: end.service, namespace: end.namespace }
 }

@@ -83,8 +83,8 @@ impl Explained for Routing {
 
     fn summary(applies: &[Applied<'_>], taken: &Taken) -> String {
         let told = applies.iter().map(|part| match part.name {
-            "" => format!("rule {}, sub-rule {}: {}", part.rule_name, part.index, part.share),
-            name => format!("rule {}, sub-rule {} ({name}): {}", part.rule_name, part.index, part.share),
+            "" => format!("rule {}, sub-rule {}: {}", part.rule_name, part.index + 1, part.share),
+            name => format!("rule {}, sub-rule {} ({name}): {}", part.rule_name, part.index + 1, part.share),
         });
         let mut sentences: Vec<String> = told.collect();
         let left = taken.left(RoutePolicy::Rule.word());

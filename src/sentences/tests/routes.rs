@@ -57,8 +57,8 @@ fn destinations_share_wait_or_get_nothing() {
             "Calls to shop/pay go to version=v1 (< 0.01 %) and version=v2 (100 %)."),
         (json!([{ "labels": version("v3") }, { "labels": version("v1"), "priority": 1 }, { "service": "bin" },
             { "labels": version("v0"), "priority": 0 }]),
-            "Calls to shop/pay go to version=v0, or while none of these is available to version=v1, or while none of \
-             these is available to version=v3 (50 %) and any instance of shop/bin (50 %)."),
+            "Calls to shop/pay go to version=v0, or version=v1 while none of these is available, or version=v3 \
+             (50 %) and any instance of shop/bin (50 %) while none of these is available."),
         (json!([{ "labels": version("v2"), "isolate": true }, { "service": "*" }]),
             "Calls to shop/pay go to any instance. No calls go to version=v2: it is isolated."),
         (json!([{ "labels": version("v2"), "isolate": true }]),
@@ -130,23 +130,23 @@ fn policies_tell_the_instances_that_they_prefer() {
     #[rustfmt::skip]
     let rows = [
         (nearby("UNKNOWN", "UNKNOWN", true),
-            "Calls to shop/pay go to instances of the caller's zone, or while none of these is available to those of \
-             its region, or while none of these is available to all others."),
+            "Calls to shop/pay go to instances of the caller's zone, or those of its region while none of these is \
+             available, or all others while none of these is available."),
         (nearby("CAMPUS", "ZONE", true),
-            "Calls to shop/pay go to instances of the caller's campus, or while none of these is available to those of \
-             its zone, and never to others."),
+            "Calls to shop/pay go to instances of the caller's campus, or those of its zone while none of these is \
+             available, and no others."),
         (nearby("REGION", "CAMPUS", false),
-            "Calls to shop/pay go to instances of the caller's region, or while none of these is available to all \
-             others."),
+            "Calls to shop/pay go to instances of the caller's region, or all others while none of these is \
+             available."),
         (nearby("ALL", "ALL", false), "Calls to shop/pay go to all instances alike, near or far."),
         (labels(None),
-            "Calls to every service of shop go to instances with a=1 and b=2, and never to others."),
+            "Calls to every service of shop go to instances with a=1 and b=2, and no others."),
         (labels(Some(json!({}))),
-            "Calls to every service of shop go to instances with a=1 and b=2, or while none of these is available to \
-             all others."),
+            "Calls to every service of shop go to instances with a=1 and b=2, or all others while none of these \
+             is available."),
         (labels(Some(json!({ "failover_range": "OTHER_KEYS", "labels": { "c": "3" } }))),
-            "Calls to every service of shop go to instances with a=1 and b=2, or while none of these is available to \
-             those that have none of these keys with c=3."),
+            "Calls to every service of shop go to instances with a=1 and b=2, or those that have none of these keys \
+             with c=3 while none of these is available."),
         (json!({ "route_policy": "MetadataPolicy", "routing_config": { "service": "pay" } }),
             "Calls to shop/pay go to all instances: no label is asked for."),
         (json!({ "route_policy": "NearbyPolicy", "routing_config": {} }),

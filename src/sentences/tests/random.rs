@@ -4,8 +4,9 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
-use super::{Family, Language, rule, sentences};
-use crate::console::sentences::{CHARS_MAX, SENTENCES_MAX};
+use super::{Family, Language, rule};
+use crate::sentences;
+use crate::sentences::story::{CHARS_MAX, SENTENCES_MAX};
 
 fn word() -> impl Strategy<Value = String> {
     prop_oneof![
@@ -167,7 +168,7 @@ proptest! {
         fields["enable"] = is_on.into();
         let rule = rule(family, &fields);
         for language in [Language::English, Language::Chinese] {
-            let told = sentences(language.texts(), &rule);
+            let told = sentences::rule(language, &rule);
             prop_assert!((1..=SENTENCES_MAX + 1).contains(&told.len()));
             for sentence in &told {
                 let chars = sentence.chars().count();
@@ -175,7 +176,7 @@ proptest! {
                 prop_assert!(!sentence.chars().any(char::is_control), "{sentence:?}");
                 prop_assert!(sentence.ends_with(['.', '。', '…']), "{sentence:?}");
             }
-            prop_assert_eq!(&told, &sentences(language.texts(), &rule), "it is told alike each time");
+            prop_assert_eq!(&told, &sentences::rule(language, &rule), "it is told alike each time");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Phrases common to all families: values, conditions, interfaces, services, answers.
 
-use crate::console::texts::{Language, cut};
+use super::language::Language;
 use crate::model::rule::End;
 use crate::model::rule::matching::{ALL, MatchString, MatchType, Matcher, ValueType};
 use crate::model::rule::traffic::{Api, Argument, ArgumentType};
@@ -9,6 +9,14 @@ use crate::model::rule::traffic::{Api, Argument, ArgumentType};
 const VALUE_CHARS_MAX: usize = 80;
 /// Maximum displayed items of a list.
 pub(super) const ITEMS_MAX: usize = 6;
+
+/// Returns the first `chars_max` characters of a text, with a mark if it is longer.
+pub(crate) fn cut(text: &str, chars_max: usize) -> String {
+    if text.chars().nth(chars_max).is_none() {
+        return text.to_owned();
+    }
+    text.chars().take(chars_max - 1).chain(['…']).collect()
+}
 
 /// Formats a value that a user entered; in quotes if it is empty or begins or ends with blanks.
 pub(super) fn quoted(value: &str) -> String {
@@ -89,6 +97,16 @@ pub(super) fn part(language: Language, kind: ArgumentType, key: &str) -> String 
         ArgumentType::CallerMetadata => language.part_metadata(name),
         ArgumentType::CallerService if key.is_empty() || key == ALL => language.part_service(),
         ArgumentType::CallerService => language.part_service_of(name),
+    }
+}
+
+/// Formats a required label; for a value that it takes over from a call, the name of that value.
+pub(super) fn label(language: Language, key: &str, wanted: &MatchString) -> String {
+    let (key, value) = (quoted(key), quoted(&wanted.value));
+    match (wanted.value_type, wanted.kind) {
+        (ValueType::Parameter, _) => language.takes_over(key, value),
+        (ValueType::Text, MatchType::Exact) => language.label(key, value),
+        (ValueType::Text, _) => condition(language, &key, Some(wanted)),
     }
 }
 

@@ -1,8 +1,8 @@
 //! Fault detection in sentences: each probe, its interval, and its failure.
 
-use super::Story;
 use super::conditions::{all_of, condition, interface, joined, listed, named, quoted};
-use crate::console::texts::Language;
+use super::language::Language;
+use super::story::Story;
 use crate::model::rule::fault_detect::{
     DestinationService, DetectProtocol, FaultDetectSubRule, HttpProtocolConfig, SocketProtocolConfig,
 };
@@ -42,8 +42,20 @@ fn of_interface(language: Language, target: &DestinationService) -> Vec<String> 
 }
 
 fn probe_sentence(language: Language, probe: &FaultDetectSubRule, services: &str) -> String {
+    let [probed, more @ ..] = clauses(language, probe);
+    let more = more.into_iter().filter(|clause| !clause.is_empty()).map(|clause| language.sentence(clause));
+    language.paragraph([language.sentence(language.instances(services, probed))].into_iter().chain(more))
+}
+
+/// Describes the effect of one probe, in one line.
+pub(super) fn effect(language: Language, probe: &FaultDetectSubRule) -> String {
+    language.clauses(clauses(language, probe))
+}
+
+/// Describes a probe, its failure, and its good answers; what needs no words is empty.
+fn clauses(language: Language, probe: &FaultDetectSubRule) -> [String; 3] {
     let (way, good) = match probe.protocol {
-        DetectProtocol::Unknown => return language.passed_over_probe(services),
+        DetectProtocol::Unknown => return [language.unprobed(), String::new(), String::new()],
         DetectProtocol::Http => {
             let way = language.by_http(request(language, &probe.http_config.clone().unwrap_or_default()));
             (way, language.good_status())
@@ -63,7 +75,7 @@ fn probe_sentence(language: Language, probe: &FaultDetectSubRule, services: &str
         0 => language.fails_by_default(),
         seconds => language.fails_after(seconds),
     };
-    language.paragraph([language.probed(services, way, port, every), fails, good])
+    [language.probed(way, port, every), fails, good]
 }
 
 /// Formats the request of a probe, by default `GET /`.

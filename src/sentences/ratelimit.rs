@@ -1,8 +1,8 @@
 //! Rate limits in sentences: each quota with the calls that it counts, its amounts, and the treatment of excess calls.
 
-use super::Story;
 use super::conditions::{all_of, answer, argument, calls, calls_with, interface, joined, named, part, quoted};
-use crate::console::texts::Language;
+use super::language::Language;
+use super::story::Story;
 use crate::model::rule::matching::{MatchString, MatchType, ValueType};
 use crate::model::rule::rate_limit::{
     Amount, AmountMode, CustomResponse, FailoverType, LimitTrigger, LimitType, RateLimit, Resource,
@@ -40,25 +40,14 @@ fn limit_sentence(language: Language, trigger: &LimitTrigger, kind: LimitType, c
     let amounts = joined(language, amounts, |first, second| language.and(first, second));
     let mut told = vec![language.at_most(calls, amounts)];
     if trigger.resource == Resource::System {
-        told.push(language.of_system());
+        told.push(language.sentence(language.of_system()));
     }
     let parts = counted_apart(language, trigger);
     told.push(match parts.is_empty() {
         true => language.counted_together(),
         false => language.counted_apart(joined(language, parts, |first, second| language.and(first, second))),
     });
-    let action = quoted(&trigger.action);
-    let rejects = trigger.action.is_empty() || trigger.action.eq_ignore_ascii_case(REJECTS);
-    told.push(match (rejects, trigger.max_queue_delay.0) {
-        (true, 0) => language.refused(),
-        (true, seconds) => language.queued(seconds),
-        (false, 0) => language.left_to(action),
-        (false, seconds) => language.left_to_queue(action, seconds),
-    });
-    let answer = trigger.custom_response.as_ref().map(|response| answer_of(language, response)).unwrap_or_default();
-    if !answer.is_empty() {
-        told.push(language.refused_gets(answer));
-    }
+    told.extend(excess(language, trigger).map(|clause| language.sentence(clause)));
     if kind == LimitType::Global {
         told.push(match trigger.amount_mode {
             AmountMode::GlobalTotal => language.counts_total(),
@@ -72,6 +61,44 @@ fn limit_sentence(language: Language, trigger: &LimitTrigger, kind: LimitType, c
     language.paragraph(told)
 }
 
+/// Describes the effect of one quota, in one line. Excess calls are refused where it does not say otherwise.
+pub(super) fn effect(language: Language, kind: LimitType, trigger: &LimitTrigger) -> String {
+    let amounts = joined(language, amounts(language, trigger), |first, second| language.and(first, second));
+    let limit = match (kind, trigger.amount_mode) {
+        (LimitType::Local, _) => language.limit_each(amounts),
+        (LimitType::Global, AmountMode::ShareEqually) => language.limit_parts(amounts),
+        _ => language.limit(amounts),
+    };
+    let parts = joined(language, counted_apart(language, trigger), |first, second| language.and(first, second));
+    let limit = if parts.is_empty() { language.for_all_callers(limit) } else { language.for_each_value(limit, parts) };
+    let system = (trigger.resource == Resource::System).then(|| language.of_system());
+    let more = excess(language, trigger).filter(|clause| *clause != language.refused());
+    language.clauses([limit].into_iter().chain(system).chain(more))
+}
+
+/// Describes what happens to excess calls, and the answer to refused ones.
+fn excess(language: Language, trigger: &LimitTrigger) -> impl Iterator<Item = String> {
+    let action = quoted(&trigger.action);
+    let rejects = trigger.action.is_empty() || trigger.action.eq_ignore_ascii_case(REJECTS);
+    let excess = match (rejects, trigger.max_queue_delay.0) {
+        (true, 0) => language.refused(),
+        (true, seconds) => language.queued(seconds),
+        (false, 0) => language.left_to(action),
+        (false, seconds) => language.left_to_queue(action, seconds),
+    };
+    let answer = trigger.custom_response.as_ref().map(|response| answer_of(language, response)).unwrap_or_default();
+    let answer = (!answer.is_empty()).then(|| language.refused_gets(answer));
+    [excess].into_iter().chain(answer)
+}
+
+/// Formats a length of time.
+fn time(language: Language, span: Span) -> String {
+    let text = span.to_string();
+    let number = text.trim_end_matches('s');
+    let number = if number.contains('.') { number.trim_end_matches('0') } else { number };
+    language.seconds(number)
+}
+
 /// Describes where the quotas of the rule are counted; empty if clients choose.
 fn counting(language: Language, rule: &Rule, body: &RateLimit) -> String {
     let mut told = match body.kind {
@@ -83,7 +110,9 @@ fn counting(language: Language, rule: &Rule, body: &RateLimit) -> String {
         let server = body.cluster.as_ref().and_then(|key| End::of(&key.namespace, &key.service, &rule.namespace));
         told.extend(server.map(|server| language.asks_server(named(language, &server))));
         let report = body.report.clone().unwrap_or_default();
-        told.extend((report.interval > Span::default()).then(|| language.reports_each(report.interval)));
+        told.extend(
+            (report.interval > Span::default()).then(|| language.reports_each(time(language, report.interval))),
+        );
         told.extend(report.amount_percent.map(|percent| language.reports_at(language.percent(percent.0))));
     }
     language.paragraph(told)
@@ -119,7 +148,7 @@ fn amounts(language: Language, trigger: &LimitTrigger) -> Vec<String> {
 fn of_period(language: Language, amount: &Amount) -> String {
     let count = amount.max_amount.0;
     let told = match amount.valid_duration {
-        Some(period) => language.amount(count, period),
+        Some(period) => language.amount(count, time(language, period)),
         None => language.amount_alone(count),
     };
     let told = amount.start_amount.iter().fold(told, |told, start| language.rising(told, start.0));

@@ -1,8 +1,8 @@
 //! Circuit breakers in sentences: what counts as an error, the threshold, the ejected part, and the recovery.
 
-use super::Story;
 use super::conditions::{all_of, answer, calls, calls_with, condition, interface, joined};
-use crate::console::texts::Language;
+use super::language::Language;
+use super::story::Story;
 use crate::model::rule::circuit_breaker::{
     Block, BreakLevel, CircuitBreaker, ErrorCondition, ErrorInput, FallbackConfig, RecoverCondition, TriggerCondition,
     TriggerType,
@@ -19,7 +19,7 @@ pub(super) fn tell(story: &mut Story, rule: &Rule) {
         return story.say(|| language.for_nothing());
     };
     if body.level == BreakLevel::Unknown {
-        return story.say(|| language.no_level());
+        return story.say(|| language.sentence(language.no_level()));
     }
     let caller = End::of(&source.namespace, &source.service, &rule.namespace);
     let calls = calls(language, caller.as_ref(), &[callee]);
@@ -29,47 +29,68 @@ pub(super) fn tell(story: &mut Story, rule: &Rule) {
         story.say(|| language.each_block());
     }
     if blocks.iter().any(|block| !block.trigger_conditions.is_empty()) {
-        tell_of_cut_off(story, body);
+        for clause in cut_off(language, body) {
+            story.say(|| language.sentence(clause));
+        }
     }
     story.say(|| language.watches_alone(rule.priority));
 }
 
+/// Describes the effect of one block of a breaker, in one line.
+pub(super) fn effect(language: Language, body: &CircuitBreaker, block: &Block<'_>) -> String {
+    let error = error(language, block);
+    let opens = opens(language, block, body.level);
+    if block.trigger_conditions.is_empty() {
+        return language.clauses([opens, error]);
+    }
+    language.clauses([opens].into_iter().chain(cut_off(language, body)).chain([error]))
+}
+
 /// Describes the recovery, and the answers until then.
-fn tell_of_cut_off(story: &mut Story, body: &CircuitBreaker) {
-    let language = story.language;
-    story.say(|| recovery(language, &body.recover_condition));
+fn cut_off(language: Language, body: &CircuitBreaker) -> Vec<String> {
+    let mut clauses = vec![recovery(language, &body.recover_condition)];
     if matches!(body.level, BreakLevel::Group | BreakLevel::Instance) {
-        story.say(|| match body.max_ejection_percent.0 {
+        clauses.push(match body.max_ejection_percent.0 {
             0 => language.ejects_by_default(),
             percent => language.ejects(language.percent(percent)),
         });
     }
     if body.fault_detect_config.enable {
-        story.say(|| language.probes_too());
+        clauses.push(language.probes_too());
     }
     if body.fallback_config.enable {
-        story.say(|| fallback(language, &body.fallback_config));
+        clauses.push(fallback(language, &body.fallback_config));
     }
+    clauses
 }
 
 fn breaker_sentence(language: Language, block: &Block<'_>, level: BreakLevel, calls: &str) -> String {
     let calls = calls_with(language, calls.to_owned(), &all_of(language, of_interface(language, block, level)));
+    let errors = language.of_calls(calls, error(language, block));
+    language.beside(language.stop(errors), language.sentence(opens(language, block, level)))
+}
+
+/// Describes what counts as an error.
+fn error(language: Language, block: &Block<'_>) -> String {
     let errors = block.error_conditions.iter().map(|error| of_error(language, error));
     let errors = joined(language, errors, |first, second| language.either(first, second));
-    let errors = if errors.is_empty() { language.errors_by_default(calls) } else { language.errors(calls, errors) };
+    if errors.is_empty() { language.error_by_default() } else { language.error_is(errors) }
+}
+
+/// Describes the triggers, and the part that is cut off then.
+fn opens(language: Language, block: &Block<'_>, level: BreakLevel) -> String {
     if block.trigger_conditions.is_empty() {
-        return language.beside(errors, language.never_opens());
+        return language.never_opens();
     }
     let triggers = block.trigger_conditions.iter().map(|trigger| of_trigger(language, trigger));
     let triggers = joined(language, triggers, |first, second| language.either(first, second));
-    let opens = match level {
+    match level {
         BreakLevel::Unknown => language.no_level(),
         BreakLevel::Service => language.opens_service(triggers),
         BreakLevel::Method => language.opens_interface(triggers),
         BreakLevel::Group => language.opens_group(triggers),
         BreakLevel::Instance => language.opens_instance(triggers),
-    };
-    language.beside(errors, opens)
+    }
 }
 
 /// Describes the interface, for the level METHOD only.

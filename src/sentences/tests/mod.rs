@@ -1,14 +1,18 @@
 //! Rules and their sentences.
 
+mod clients;
+mod effects;
 mod random;
 mod routes;
+mod standings;
 
 use serde::de::DeserializeSeed;
 use serde_json::{Value, json};
 
+use super::Language;
 use super::phrases::PHRASES;
-use super::*;
-use crate::model::rule::{Family, RuleDraft};
+use super::story::SENTENCES_MAX;
+use crate::model::rule::{Family, Rule, RuleDraft};
 use crate::model::stamp::Stamp;
 use crate::model::time::Timestamp;
 
@@ -23,7 +27,7 @@ fn rule(family: Family, fields: &Value) -> Rule {
 }
 
 fn sentences_of(family: Family, fields: &Value) -> Vec<String> {
-    sentences(Language::English.texts(), &rule(family, fields))
+    super::rule(Language::English, &rule(family, fields))
 }
 
 /// Returns the sentence of the only sub-rule.
@@ -108,21 +112,21 @@ fn a_limit_tells_its_amounts_and_the_fate_of_excess() {
         [
             format!(
                 "1. Calls to shop/pay with one of the interfaces [protocol = http and method = GET; path = /pay] and \
-                 {matched}: at most 100 in 1s and 9 in 60s (rising from 1) (lowered to 2 at least) (with the precision \
-                 3). Each value of header x has a counter of its own. What is more is refused. Who is refused gets the \
-                 code 429 and the body later and the header retry-after: 1. The amounts are for all instances \
-                 together. While the server that counts cannot be reached, each client counts for itself."
+                 {matched}: at most 100 per 1 s and 9 per 60 s (rising from 1) (lowered to 2 at least) (with the \
+                 precision 3). Each value of header x has a counter of its own. What is more is refused. Who is \
+                 refused gets the code 429 and the body later and the header retry-after: 1. The amounts are for all \
+                 instances together. While the server that counts cannot be reached, each client counts for itself."
             )
             .as_str(),
             format!(
-                "2. (Switched off) Calls to shop/pay with {matched}: at most 5 in 1.500s. All of these calls share one \
+                "2. (Switched off) Calls to shop/pay with {matched}: at most 5 per 1.5 s. All of these calls share one \
                  counter. What is more is left to the action UNIRATE, which lets it wait for up to 3 s. The amounts \
                  are for all instances together, each of which has an equal share. While the server that counts cannot \
                  be reached, all calls pass."
             )
             .as_str(),
-            "The server that counts is shop/limits. Clients report their usage every 2s. Clients report their usage at \
-             once when 80 % of a quota is used.",
+            "The server that counts is shop/limits. Clients report their usage every 2 s. Clients report their usage \
+             at once when 80 % of a quota is used.",
             LIMITS_ALL,
         ]
     );
@@ -143,7 +147,7 @@ fn a_limit_without_much_tells_its_defaults() {
              is left to the action other.", "Each instance counts for itself."),
         ("METHOD", json!({ "resource": "SYSTEM", "amounts": [{ "maxAmount": 7, "validDuration": "1s" }],
             "apis": [open], "action": "reject" }),
-            "Calls to every service of shop with path in which the expression ^/a is found: at most 7 in 1s. The \
+            "Calls to every service of shop with path in which the expression ^/a is found: at most 7 per 1 s. The \
              resource is SYSTEM: what these amounts are of, a plug-in of the clients decides. Each value of path has a \
              counter of its own. What is more is refused.",
             "The rule's type is METHOD: clients decide where they count."),
@@ -334,7 +338,7 @@ fn a_rule_is_told_in_chinese() {
     let header = json!({ "type": "HEADER", "key": "x", "value": { "value": "1" } });
     let split = json!([{ "labels": version("v2"), "weight": 20 }, { "labels": version("v1"), "weight": 80 }]);
     let config = route(json!([{ "arguments": { "arguments": [header] }, "destinations": split }]));
-    let told = sentences(Language::Chinese.texts(), &rule(Family::Routing, &config));
+    let told = super::rule(Language::Chinese, &rule(Family::Routing, &config));
     assert_eq!(
         told,
         [

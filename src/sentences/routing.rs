@@ -2,15 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Story;
 use super::conditions::{
-    ITEMS_MAX, all_of, argument, bounded, calls, calls_with, condition, joined, named, percent, quoted,
+    ITEMS_MAX, all_of, argument, bounded, calls, calls_with, joined, label, named, percent, quoted,
 };
-use crate::console::texts::Language;
-use crate::model::explain::{Share, Weights, is_parameter, rank};
-use crate::model::rule::matching::{ALL, MatchString, MatchType, ValueType};
+use super::language::Language;
+use super::story::Story;
+use crate::model::explain::{Group, GroupState, Share, Weights, is_parameter, rank};
+use crate::model::rule::matching::{ALL, ValueType};
 use crate::model::rule::routing::{
-    CustomRouteRule, DestinationGroup, FailoverRange, LocationLevel, RoutePolicy, RoutingConfig, TrafficMatchMode,
+    CustomRouteRule, DestinationGroup, FailoverRange, LocationLevel, RoutePolicy, Routing, RoutingConfig,
+    TrafficMatchMode,
 };
 use crate::model::rule::traffic::ServiceKey;
 use crate::model::rule::{Body, End, Rule};
@@ -25,33 +26,38 @@ pub(super) fn tell(story: &mut Story, rule: &Rule) {
     let callee = End::of(namespace.unwrap_or_default(), service.unwrap_or_default(), &rule.namespace);
     let Some(callee) = callee else { return story.say(|| language.for_nothing()) };
     let calls = calls(language, None, &[callee]);
-    story.say(|| match body.route_policy {
-        RoutePolicy::Metadata => by_metadata(language, calls, config),
-        RoutePolicy::Nearby | RoutePolicy::Rule => nearby(language, calls, config),
-    });
+    story.say(|| language.go_to_instances(calls, preferred(language, body)));
     story.say(|| language.priority_policy(rule.priority));
 }
 
-fn by_metadata(language: Language, calls: String, config: &RoutingConfig) -> String {
+/// Describes the instances that a policy prefers.
+pub(super) fn preferred(language: Language, body: &Routing) -> String {
+    match body.route_policy {
+        RoutePolicy::Metadata => by_metadata(language, &body.routing_config),
+        RoutePolicy::Nearby | RoutePolicy::Rule => nearby(language, &body.routing_config),
+    }
+}
+
+fn by_metadata(language: Language, config: &RoutingConfig) -> String {
     let pairs = |labels: &BTreeMap<String, String>| {
         all_of(language, labels.iter().map(|(key, value)| language.label(quoted(key), quoted(value))))
     };
     let labels = config.labels.as_ref().map(pairs).unwrap_or_default();
     if labels.is_empty() {
-        return language.by_any_label(calls);
+        return language.by_any_label();
     }
-    let Some(failover) = &config.failover else { return language.by_labels(calls, labels) };
+    let Some(failover) = &config.failover else { return language.by_labels(labels) };
     let others = match failover.failover_range {
         FailoverRange::All | FailoverRange::Others => language.all_others(),
         FailoverRange::OtherKeys => language.others_without(),
     };
     let of_failover = pairs(&failover.labels);
     let others = if of_failover.is_empty() { others } else { language.others_with(others, of_failover) };
-    language.by_labels_or(calls, labels, others)
+    language.by_labels_or(labels, others)
 }
 
 /// Describes the levels as clients interpret them: by default from the zone to everywhere.
-fn nearby(language: Language, calls: String, config: &RoutingConfig) -> String {
+fn nearby(language: Language, config: &RoutingConfig) -> String {
     let levels = [LocationLevel::Campus, LocationLevel::Zone, LocationLevel::Region];
     let first = match config.match_level.unwrap_or_default() {
         LocationLevel::Unknown => LocationLevel::Zone,
@@ -67,8 +73,8 @@ fn nearby(language: Language, calls: String, config: &RoutingConfig) -> String {
         LocationLevel::Zone | LocationLevel::Unknown | LocationLevel::All => language.zone(),
     };
     let mut between = levels.iter().filter(|level| (first..=last).contains(*level));
-    let Some(nearest) = between.next() else { return language.near_alike(calls) };
-    let nearest = language.near(calls, word(nearest));
+    let Some(nearest) = between.next() else { return language.near_alike() };
+    let nearest = language.near(word(nearest));
     let near = between.fold(nearest, |nearer, level| language.near_next(nearer, word(level)));
     let is_strict = config.strict_nearby.unwrap_or_default() && last != LocationLevel::All;
     if is_strict { language.near_strict(near) } else { language.near_all(near) }
@@ -76,9 +82,7 @@ fn nearby(language: Language, calls: String, config: &RoutingConfig) -> String {
 
 fn tell_custom(story: &mut Story, rule: &Rule, config: &RoutingConfig) {
     let language = story.language;
-    let end =
-        |key: &Option<ServiceKey>| key.as_ref().and_then(|key| End::of(&key.namespace, &key.service, &rule.namespace));
-    let teller = RouteTeller { language, rule, caller: end(&config.caller), callee: end(&config.callee) };
+    let route_of = RouteDescription::new(language, rule, config);
     let routes = config.custom_rules();
     if routes.is_empty() {
         return story.say(|| language.nothing());
@@ -86,22 +90,62 @@ fn tell_custom(story: &mut Story, rule: &Rule, config: &RoutingConfig) {
     if routes.len() > 1 {
         story.say(|| language.first_wins());
     }
-    story.say_each(routes, |route| teller.route_sentence(route));
+    story.say_each(routes, |route| route_of.sentence(route));
     story.say(|| language.rest());
     story.say(|| language.priority_custom(rule.priority));
 }
 
-/// Describes the sub-rules of a custom route.
-struct RouteTeller<'a> {
+/// Describes the destinations of the calls that a sub-rule of a custom route takes, each with its share of all calls
+/// like these; a destination that gets all of them has none.
+pub(super) fn destinations(
+    language: Language,
+    rule: &Rule,
+    (config, route): (&RoutingConfig, &CustomRouteRule),
+    called: &End,
+    found: &[Group<'_>],
+) -> String {
+    let description = RouteDescription::new(language, rule, config);
+    let (mut ranks, mut idle) = (BTreeMap::<_, Vec<String>>::new(), Vec::new());
+    for (group, found) in route.destinations.iter().zip(found) {
+        let resolved = |key: &str| found.labels.get(key).and_then(|label| label.resolved);
+        let text = description.group(group, called, &resolved);
+        match found.state {
+            GroupState::InUse if found.share == Share::ALL => ranks.entry(rank(group)).or_default().push(text),
+            GroupState::InUse => {
+                let share = percent(language, found.share.percent());
+                ranks.entry(rank(group)).or_default().push(language.group_share(text, share));
+            }
+            GroupState::Standby => ranks.entry(rank(group)).or_default().push(text),
+            GroupState::Isolated => idle.push(language.is_isolated(text)),
+            GroupState::Unresolved => idle.push(language.has_no_value(text)),
+            GroupState::WithoutWeight => idle.push(language.has_no_weight(text)),
+            GroupState::OtherService => {}
+        }
+    }
+    let ranks = ranks.into_values().map(|groups| joined(language, groups, |first, second| language.and(first, second)));
+    let groups = joined(language, ranks, |first, next| language.or_while_none(first, next));
+    let idle = bounded(idle, |more| language.more_items(more));
+    language.clauses([groups].into_iter().chain(idle))
+}
+
+/// Description of the sub-rules of a custom route.
+struct RouteDescription<'a> {
     language: Language,
     rule: &'a Rule,
     caller: Option<End>,
     callee: Option<End>,
 }
 
-impl RouteTeller<'_> {
+impl<'a> RouteDescription<'a> {
+    fn new(language: Language, rule: &'a Rule, config: &RoutingConfig) -> Self {
+        let end = |key: &Option<ServiceKey>| {
+            key.as_ref().and_then(|key| End::of(&key.namespace, &key.service, &rule.namespace))
+        };
+        RouteDescription { language, rule, caller: end(&config.caller), callee: end(&config.callee) }
+    }
+
     /// Describes a sub-rule. Without a callee the rule applies to calls of each service that a destination names.
-    fn route_sentence(&self, route: &CustomRouteRule) -> String {
+    fn sentence(&self, route: &CustomRouteRule) -> String {
         let language = self.language;
         let mut callees: Vec<End> = match &self.callee {
             Some(callee) => vec![callee.clone()],
@@ -134,13 +178,13 @@ impl RouteTeller<'_> {
         let mut idle = Vec::new();
         for group in route.destinations.iter().filter(|group| self.reaches(group, callee)) {
             let mut takes_over = group.labels.values().filter(|label| label.value_type == ValueType::Parameter);
-            let values = || self.group(group, callee);
+            let values = || self.group(group, callee, &|_| None);
             if group.isolate {
-                idle.push(language.is_isolated(values()));
+                idle.push(language.sentence(language.is_isolated(values())));
             } else if takes_over.any(|label| !is_carried(route, &label.value)) {
-                idle.push(language.has_no_value(values()));
+                idle.push(language.sentence(language.has_no_value(values())));
             } else if weights.weight(group) == 0 {
-                idle.push(language.has_no_weight(values()));
+                idle.push(language.sentence(language.has_no_weight(values())));
             } else {
                 ranks.entry(rank(group)).or_default().push(group);
             }
@@ -183,25 +227,29 @@ impl RouteTeller<'_> {
         let language = self.language;
         let total: u64 = groups.iter().map(|group| weights.weight(group)).sum();
         let shown = groups.iter().map(|group| match groups.len() {
-            1 => self.group(group, callee),
+            1 => self.group(group, callee, &|_| None),
             _ => {
                 let share = Share::of(weights.weight(group), total).percent();
-                language.group_share(self.group(group, callee), percent(language, share))
+                language.group_share(self.group(group, callee, &|_| None), percent(language, share))
             }
         });
         joined(language, shown, |first, second| language.and(first, second))
     }
 
-    /// Describes the instances of a group, and their service if it differs from the callee.
-    fn group(&self, group: &DestinationGroup, callee: &End) -> String {
+    /// Describes the instances of a group, and their service if it differs from the callee. `resolved` returns the
+    /// value that a label takes over, where one call is described.
+    fn group<'v>(&self, group: &DestinationGroup, callee: &End, resolved: &dyn Fn(&str) -> Option<&'v str>) -> String {
         let language = self.language;
         let labels: Vec<_> = group.labels.iter().filter(|(_, label)| !label.is_open()).collect();
         let count = labels.len();
-        let labels = labels.into_iter().map(|(key, wanted)| label(language, key, wanted));
+        let labels = labels.into_iter().map(|(key, wanted)| match resolved(key) {
+            Some(value) => language.label(quoted(key), quoted(value)),
+            None => label(language, key, wanted),
+        });
         let labels = joined(language, labels, |first, second| language.comma(first, second));
         let labels = if count > 1 { language.bracketed(labels) } else { labels };
         let name = if group.transfer.is_empty() { &group.service } else { &group.transfer };
-        let target = End::of(&group.namespace, name, &self.rule.namespace).map(|target| resolved(target, callee));
+        let target = End::of(&group.namespace, name, &self.rule.namespace).map(|target| filled(target, callee));
         let other = target.filter(|target| target != callee).map(|target| named(language, &target));
         match (labels.is_empty(), other) {
             (true, None) => language.any_instance(),
@@ -213,18 +261,9 @@ impl RouteTeller<'_> {
 }
 
 /// Fills the open names of a destination with those of the callee.
-fn resolved(target: End, callee: &End) -> End {
+fn filled(target: End, callee: &End) -> End {
     let of = |name: String, called: &String| if name == ALL { called.clone() } else { name };
     End { namespace: of(target.namespace, &callee.namespace), service: of(target.service, &callee.service) }
-}
-
-fn label(language: Language, key: &str, wanted: &MatchString) -> String {
-    let (key, value) = (quoted(key), quoted(&wanted.value));
-    match (wanted.value_type, wanted.kind) {
-        (ValueType::Parameter, _) => language.takes_over(key, value),
-        (ValueType::Text, MatchType::Exact) => language.label(key, value),
-        (ValueType::Text, _) => condition(language, &key, Some(wanted)),
-    }
 }
 
 fn has_parameter(group: &DestinationGroup) -> bool {
