@@ -13,7 +13,7 @@ use super::documents::{Document, read_all};
 use super::find::{InArgs, in_force, read_names, row, rows, rows_of};
 use super::kinds::{Key, Kind, KindFilter, Nature, placed};
 use super::plan::{Plan, Step, Task, There, deletion};
-use super::progress::ProgressBar;
+use super::progress::{Carried, ProgressBar};
 use super::remote::{Refused, Remote};
 use super::tables::{text, took};
 use super::{Differences, Usage, approvals, confirm, releases, say, say_error, sealed};
@@ -120,8 +120,9 @@ pub(super) async fn apply(args: ApplyArgs) -> anyhow::Result<()> {
     }
     approvals::ask_for(&mut plan.tasks, args.request.as_deref());
     let count = plan.tasks.len();
-    let refused = carry_out(&remote, plan.tasks).await?;
-    say(&format!("{} done, {refused} refused, in {}", count - refused, took(begun.elapsed())));
+    let carried = carry_out(&remote, plan.tasks).await?;
+    say(&format!("{}, in {}", carried.summary(count), took(begun.elapsed())));
+    let refused = carried.refused;
     if refused > 0 { Err(Refused::some(refused).into()) } else { Ok(()) }
 }
 
@@ -239,8 +240,8 @@ async fn all_in_force(
     Ok(all)
 }
 
-/// Carries out the tasks and reports refusals; returns their number. Deletes nothing once a task was refused.
-pub(super) async fn carry_out(remote: &Remote, tasks: Vec<Task>) -> anyhow::Result<usize> {
+/// Carries out the tasks and reports refusals. Deletes nothing once a task was refused.
+pub(super) async fn carry_out(remote: &Remote, tasks: Vec<Task>) -> anyhow::Result<Carried> {
     let mut progress = ProgressBar::of(tasks.len());
     let mut refused = 0;
     // Written objects have new revisions.
@@ -254,7 +255,7 @@ pub(super) async fn carry_out(remote: &Remote, tasks: Vec<Task>) -> anyhow::Resu
         if step == Step::Delete && refused > 0 {
             let kept = part.len() + rest.len();
             say(&format!("kept      {kept} that would be taken away: first mend what was refused"));
-            return Ok(refused + kept);
+            return Ok(Carried { refused: refused + kept, asked: asked.count() });
         }
         if step == Step::Delete {
             refused += keep_changed(remote, &mut part).await?;
@@ -308,7 +309,7 @@ pub(super) async fn carry_out(remote: &Remote, tasks: Vec<Task>) -> anyhow::Resu
         refused += part.len().saturating_sub(answers.len());
     }
     progress.clear();
-    Ok(refused)
+    Ok(Carried { refused, asked: asked.count() })
 }
 
 /// Removes and returns the next tasks that fit into one call.
@@ -400,8 +401,9 @@ pub(super) async fn delete(args: DeleteArgs) -> anyhow::Result<()> {
     if !args.yes && !confirm(&format!("Take away {count}?"))? {
         return Err(Usage("not confirmed, nothing was changed".to_owned()).into());
     }
-    let refused = carry_out(&remote, tasks).await?;
-    say(&format!("{} done, {refused} refused", count - refused));
+    let carried = carry_out(&remote, tasks).await?;
+    say(&carried.summary(count));
+    let refused = carried.refused;
     if refused > 0 { Err(Refused::some(refused).into()) } else { Ok(()) }
 }
 

@@ -75,6 +75,10 @@ impl AskedActs {
         *self.0.entry(head.to_owned()).or_default() += 1;
         say(&format!("asked     {what}"));
     }
+
+    pub(super) fn count(&self) -> usize {
+        self.0.values().sum()
+    }
 }
 
 /// Prints how to approve the requests, however the command ends.

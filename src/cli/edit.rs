@@ -12,6 +12,7 @@ use super::documents::{Document, read_all};
 use super::find::{OneArgs, row};
 use super::kinds::{Nature, placed};
 use super::plan::{Plan, There};
+use super::progress::Carried;
 use super::remote::Refused;
 use super::{Usage, say, sealed, yaml};
 
@@ -75,12 +76,12 @@ pub(super) async fn run(args: EditArgs) -> anyhow::Result<()> {
         task.lines.iter().for_each(|line| say(&format!("    {line}")));
     }
     match carry_out(&remote, plan.tasks).await {
-        Ok(0) => {
+        Ok(Carried { refused: 0, .. }) => {
             let hint = if kind.is_released() { "; `thuban release` puts it in force" } else { "" };
             say(&format!("{what}: changed{hint}"));
             Ok(())
         }
-        Ok(refused) => {
+        Ok(Carried { refused, .. }) => {
             kept(file);
             Err(Refused::some(refused).into())
         }

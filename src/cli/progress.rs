@@ -1,4 +1,4 @@
-//! Progress bar for long work on a terminal; hidden in a log or a pipe.
+//! Progress and result of long work. The bar is for terminals; it is hidden in a log or a pipe.
 
 use std::io::{IsTerminal, Write, stderr};
 
@@ -30,5 +30,25 @@ impl ProgressBar {
             let _ = write!(stderr(), "\r\u{1b}[K");
             let _ = stderr().flush();
         }
+    }
+}
+
+/// Numbers of tasks that were not done.
+pub(super) struct Carried {
+    pub(super) refused: usize,
+    /// Tasks that wait for approval.
+    pub(super) asked: usize,
+}
+
+impl Carried {
+    /// Returns the numbers of done and other tasks among `count`.
+    pub(super) fn summary(&self, count: usize) -> String {
+        let Carried { refused, asked } = *self;
+        let waiting = match asked {
+            0 => String::new(),
+            1 => "1 waits for approval, ".to_owned(),
+            asked => format!("{asked} wait for approval, "),
+        };
+        format!("{} done, {waiting}{refused} refused", count - refused - asked)
     }
 }

@@ -98,7 +98,7 @@ pub(super) async fn change(State(console): State<Console>, form: Form) -> Respon
         Err(refusal) => Err(refusal),
     };
     match (done, accounts_page(&console, &visitor)) {
-        (Ok(()), _) => on_to("/ui/accounts", Flash::Changed),
+        (Ok(flash), _) => on_to("/ui/accounts", flash),
         (Err(refusal), Ok(accounts)) => {
             page_refused(refusal.code, &AccountsPage { frame: accounts.frame.refused(&refusal), ..accounts })
         }
@@ -106,7 +106,7 @@ pub(super) async fn change(State(console): State<Console>, form: Form) -> Respon
     }
 }
 
-async fn changed(console: &Console, visitor: &SessionUser, fields: &Fields) -> Result<(), Refusal> {
+async fn changed(console: &Console, visitor: &SessionUser, fields: &Fields) -> Result<Flash, Refusal> {
     let caller = &visitor.caller;
     let name = fields.get("name").to_owned();
     let user = |disabled| UserRequest { name: name.clone(), disabled, ..UserRequest::default() };
@@ -120,5 +120,5 @@ async fn changed(console: &Console, visitor: &SessionUser, fields: &Fields) -> R
         }
         _ => Err(Code::InvalidParameter.into()),
     };
-    one(done).map(|_| ())
+    one(done).map(|outcome| Flash::of(&outcome, Flash::Changed))
 }

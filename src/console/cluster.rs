@@ -72,7 +72,7 @@ pub(super) async fn change(State(console): State<Console>, form: Form) -> Respon
         Err(refusal) => Err(refusal),
     };
     match done {
-        Ok(()) => on_to("/ui/cluster", Flash::Changed),
+        Ok(flash) => on_to("/ui/cluster", flash),
         Err(refusal) => match cluster_page(&console, &visitor).await {
             Ok(cluster) => {
                 page_refused(refusal.code, &ClusterPage { frame: cluster.frame.refused(&refusal), ..cluster })
@@ -82,15 +82,18 @@ pub(super) async fn change(State(console): State<Console>, form: Form) -> Respon
     }
 }
 
-async fn changed(console: &Console, visitor: &SessionUser, fields: &Fields) -> Result<(), Refusal> {
+async fn changed(console: &Console, visitor: &SessionUser, fields: &Fields) -> Result<Flash, Refusal> {
     let node_id = fields.get("id").parse().map_err(|_| Refusal::new(Code::InvalidParameter, "id is a number"));
     let change = match fields.get("change") {
         "add" => MembershipChange::Add { node_id: node_id?, peer: fields.get("peer").to_owned() },
         "promote" => MembershipChange::Promote { node_id: node_id? },
         "remove" => MembershipChange::Remove { node_id: node_id? },
         "transfer" => MembershipChange::Transfer { node_id: node_id? },
-        "snapshot" => return Ok(console.node().member().snapshot().await?),
+        "snapshot" => {
+            let is_written = console.node().member().snapshot().await?;
+            return Ok(if is_written { Flash::Changed } else { Flash::Continues });
+        }
         _ => return Err(Code::InvalidParameter.into()),
     };
-    console.operations.change_membership(&visitor.caller, change).await
+    console.operations.change_membership(&visitor.caller, change).await.map(|()| Flash::Changed)
 }

@@ -12,7 +12,6 @@ use super::pager::Pager;
 use super::pictures::holders::{Holders, class, word};
 use super::pictures::timeline::History;
 use super::releases::{Line, ReleaseRow, Rollout, action, called, compared, head_acts, may_go_back, wanted};
-use super::requests::flash_of;
 use super::search::searched;
 use super::session::SessionUser;
 use super::sheet::FieldKind;
@@ -173,7 +172,7 @@ pub(super) async fn create(State(console): State<Console>, form: Form) -> Respon
     };
     let made = console.operations.config_files(&visitor.caller, Op::Create, vec![Ok(draft)]).await;
     match one(made.map(|(outcomes, _)| outcomes)) {
-        Ok(_) => on_to(&link(&key), Flash::Created),
+        Ok(outcome) => on_to(&link(&key), Flash::of(&outcome, Flash::Created)),
         Err(refusal) => match listed(&console, &visitor, fields).await {
             Ok(tree) => page_refused(refusal.code, &TreePage { frame: tree.frame.refused(&refusal), ..tree }),
             Err(_) => undone(visitor.texts, &refusal),
@@ -336,7 +335,7 @@ pub(super) async fn save(State(console): State<Console>, form: Form) -> Response
     };
     let saved = console.operations.config_files(&visitor.caller, Op::Update, vec![Ok(draft)]).await;
     match one(saved.map(|(outcomes, _)| outcomes)) {
-        Ok(_) => on_to(&link(&key), Flash::Drafted),
+        Ok(outcome) => on_to(&link(&key), Flash::of(&outcome, Flash::Drafted)),
         Err(refusal) => {
             let page = file_page(&console, &visitor, &key).await.map(|page| match typed {
                 Some(value) => page.tabled(Some(value)),
@@ -390,7 +389,7 @@ pub(super) async fn release(State(console): State<Console>, form: Form) -> Respo
         }
         Err(refusal) => Err(refusal),
     };
-    done(&console, &visitor, &key, released.map(|outcome| flash_of(&outcome, Flash::Released)), fields).await
+    done(&console, &visitor, &key, released.map(|outcome| Flash::of(&outcome, Flash::Released)), fields).await
 }
 
 pub(super) fn named_file(key: &ConfigKey) -> ConfigFileDraft {
@@ -422,7 +421,7 @@ pub(super) async fn change(State(console): State<Console>, form: Form) -> Respon
         }
         None => Err(Code::InvalidParameter.into()),
     };
-    done(&console, &visitor, &key, changed.map(|outcome| flash_of(&outcome, Flash::Changed)), Fields::default()).await
+    done(&console, &visitor, &key, changed.map(|outcome| Flash::of(&outcome, Flash::Changed)), Fields::default()).await
 }
 
 async fn done(

@@ -9,8 +9,10 @@ use super::assets;
 use super::form::Fields;
 use super::session::SessionUser;
 use super::texts::Texts;
+use crate::catalog::{Entity, Outcome};
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::Verb;
+use crate::model::release::ReleaseType;
 use crate::model::wire::{Words, word_enum};
 
 /// The part of the console that a page belongs to.
@@ -150,9 +152,17 @@ word_enum! {
         Saved = "saved",
         Deleted = "deleted",
         Released = "released",
+        /// The release is a canary, which some clients get.
+        ReleasedToSome = "canary",
+        /// The release waits for its time.
+        Scheduled = "scheduled",
         Changed = "changed",
         /// The act awaits approval.
         Asked = "asked",
+        /// The work continues in the background.
+        Continues = "continues",
+        /// The act changed nothing.
+        Unchanged = "unchanged",
     }
 }
 
@@ -164,6 +174,22 @@ impl Flash {
         Flash::of_word(query.get(Flash::QUERY))
     }
 
+    /// Returns the report of an act that is called `done` if it was done whole and at once.
+    pub(super) fn of(outcome: &Outcome, done: Flash) -> Flash {
+        let (release_type, plan) = match &outcome.entity {
+            Entity::RuleRelease(release) => (release.release_type, release.plan.as_ref()),
+            Entity::ConfigRelease(release) => (release.release_type, release.plan.as_ref()),
+            _ => (ReleaseType::Normal, None),
+        };
+        match (outcome.code, done) {
+            (Code::RequestAccepted, _) => Flash::Asked,
+            (Code::NoNeedUpdate, _) => Flash::Unchanged,
+            (_, Flash::Released) if plan.is_some() => Flash::Scheduled,
+            (_, Flash::Released) if release_type == ReleaseType::Gray => Flash::ReleasedToSome,
+            (_, done) => done,
+        }
+    }
+
     fn text(self, t: &Texts) -> &'static str {
         match self {
             Flash::Created => t.was_created,
@@ -173,6 +199,10 @@ impl Flash {
             Flash::Released => t.was_released,
             Flash::Changed => t.was_changed,
             Flash::Asked => t.was_asked,
+            Flash::ReleasedToSome => t.was_released_to_some,
+            Flash::Scheduled => t.was_scheduled,
+            Flash::Unchanged => t.was_as_it_was,
+            Flash::Continues => t.goes_on,
         }
     }
 }

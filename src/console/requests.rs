@@ -12,13 +12,13 @@ use url::form_urlencoded;
 use super::Console;
 use super::drafting::pretty;
 use super::form::{Fields, Form};
-use super::frame::{Flash, Frame, Section, failed, page, page_refused, to_result};
+use super::frame::{Frame, Section, failed, page, page_refused, to_result};
 use super::pager::Pager;
 use super::releases::{Line, compared};
 use super::session::SessionUser;
 use super::texts::Texts;
 use crate::api::documents::written;
-use crate::catalog::{Catalog, Outcome};
+use crate::catalog::Catalog;
 use crate::catalog::approvals::{Pending, ReleasedRule, RequestFilter};
 use crate::model::approval::{
     ActBrief, ApprovalRequest, Obstacle, RequestDraft, RequestOp, RequestStanding, RequestState,
@@ -345,9 +345,4 @@ fn page_of(catalog: &Catalog, request: &ApprovalRequest) -> String {
         (_, Place::File(key)) => super::config::link(&key),
         _ => String::new(),
     }
-}
-
-/// Returns the reported act: one that awaits approval is not done.
-pub(super) fn flash_of(outcome: &Outcome, done: Flash) -> Flash {
-    if outcome.code == Code::RequestAccepted { Flash::Asked } else { done }
 }

@@ -21,7 +21,7 @@ use super::sheet::edit::edited;
 use super::sheet::read::Sent;
 use super::sheet::show::{Control, FormRenderer};
 use super::texts::Texts;
-use crate::catalog::Op;
+use crate::catalog::{Op, Outcome};
 use crate::model::access_key::AccessKeyRequest;
 use crate::model::alias::AliasDraft;
 use crate::model::code::{Code, Refusal};
@@ -210,9 +210,9 @@ impl Subject {
     }
 
     /// Returns the path of the next page: that of the saved object, if it has one.
-    fn page_after(&self, flash: Flash) -> String {
+    fn page_after(&self, op: Op) -> String {
         match (self.sort, self.named.as_slice()) {
-            (ResourceKind::Services, [(_, namespace), (_, name)]) if flash == Flash::Saved => {
+            (ResourceKind::Services, [(_, namespace), (_, name)]) if op == Op::Update => {
                 services::link(namespace, name)
             }
             _ => self.sort.home().1.to_owned(),
@@ -322,15 +322,10 @@ pub(super) async fn save(State(console): State<Console>, Path(word): Path<String
         Err(refusal) => Err(refusal),
     };
     match done {
-        Ok(None) => {
-            let flash = match op {
-                Op::Create => Flash::Created,
-                Op::Update => Flash::Saved,
-                Op::Delete => Flash::Deleted,
-            };
-            on_to(&subject.page_after(flash), flash)
+        Ok(Written::Reported(flash)) => on_to(&subject.page_after(op), flash),
+        Ok(Written::Drawn(secret)) => {
+            page(&ThingPage { secret: Some(secret), ..ThingPage::of(&visitor, subject, &value, None) })
         }
-        Ok(secret) => page(&ThingPage { secret, ..ThingPage::of(&visitor, subject, &value, None) }),
         Err(refusal) => page_refused(refusal.code, &ThingPage::of(&visitor, subject, &value, Some(&refusal))),
     }
 }
@@ -343,16 +338,30 @@ fn read<T: DeserializeOwned>(mut given: Map<String, Value>) -> Items<T> {
     vec![read.map_err(|error| Refusal::new(Code::ParseException, format!("{}: {}", error.path(), error.inner())))]
 }
 
-/// Writes the object; returns the generated secret, if any.
+/// Result of a write.
+enum Written {
+    Reported(Flash),
+    /// Generated secret, to be shown once.
+    Drawn(String),
+}
+
+/// Writes the object.
 async fn write(
     console: &Console,
     visitor: &SessionUser,
     sort: ResourceKind,
     op: Op,
     given: Map<String, Value>,
-) -> Result<Option<String>, Refusal> {
+) -> Result<Written, Refusal> {
+    let done = match op {
+        Op::Create => Flash::Created,
+        Op::Update => Flash::Saved,
+        Op::Delete => Flash::Deleted,
+    };
+    let reported = |outcome: Outcome| Written::Reported(Flash::of(&outcome, done));
+    let drawn = |secret: Option<String>| secret.map_or(Written::Reported(done), Written::Drawn);
     let caller = &visitor.caller;
-    let done = match (sort, op) {
+    let outcomes = match (sort, op) {
         (ResourceKind::Namespaces, op) => console.operations.namespaces(caller, op, read(given)).await,
         (ResourceKind::Aliases, op) => console.operations.aliases(caller, op, read(given)).await,
         (ResourceKind::Groups, op) => console.operations.config_groups(caller, op, read(given)).await,
@@ -362,21 +371,27 @@ async fn write(
         }
         (ResourceKind::Users, op) => console.operations.users(caller, op, read(given)).await,
         (ResourceKind::Tokens, Op::Create) => {
-            return one_drawn(console.operations.create_tokens(caller, read(given)).await);
+            return one_drawn(console.operations.create_tokens(caller, read(given)).await).map(drawn);
         }
         (ResourceKind::Tokens, Op::Update) => console.operations.update_tokens(caller, read(given)).await,
         (ResourceKind::Tokens, Op::Delete) => console.operations.delete_tokens(caller, read(given)).await,
         (ResourceKind::AccessKeys, op) => {
-            return one_drawn(console.operations.access_keys(caller, op, read(given)).await);
+            return one_drawn(console.operations.access_keys(caller, op, read(given)).await).map(drawn);
         }
-        (ResourceKind::Webhooks, op) => return one_drawn(console.operations.webhooks(caller, op, read(given)).await),
+        (ResourceKind::Webhooks, op) => {
+            return one_drawn(console.operations.webhooks(caller, op, read(given)).await).map(drawn);
+        }
         (ResourceKind::Policies, op) => console.operations.policies(caller, op, read(policies::typed(op, given))).await,
         (ResourceKind::Contracts, op) => console.operations.contracts(caller, op, read(contracts::typed(given)?)).await,
         (ResourceKind::Settings, _) => {
-            return console.operations.change_settings(caller, SettingsChange::read(&given)?).await.map(|_| None);
+            return console
+                .operations
+                .change_settings(caller, SettingsChange::read(&given)?)
+                .await
+                .map(|_| Written::Reported(done));
         }
     };
-    one(done).map(|_| None)
+    one(outcomes).map(reported)
 }
 
 #[cfg(test)]

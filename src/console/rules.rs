@@ -14,7 +14,6 @@ use super::pager::Pager;
 use super::pictures::holders::{Holders, class, word};
 use super::pictures::timeline::History;
 use super::releases::{Line, ReleaseRow, Rollout, action, compared, head_acts, may_go_back, wanted};
-use super::requests::flash_of;
 use super::rule_rows::RuleRow;
 use super::search::{rule_link as link, searched};
 use super::session::SessionUser;
@@ -274,7 +273,7 @@ pub(super) async fn create(State(console): State<Console>, Path(kind): Path<Stri
     };
     match made {
         Ok(Outcome { entity: Entity::Rule(rule), .. }) => on_to(&link(family, &rule.id), Flash::Created),
-        Ok(_) => on_to(&format!("/ui/rules/{kind}"), Flash::Created),
+        Ok(outcome) => on_to(&format!("/ui/rules/{kind}"), Flash::of(&outcome, Flash::Created)),
         Err(refusal) => refused(&visitor, Ok(unsaved(&visitor, family, typed)), &refusal),
     }
 }
@@ -310,7 +309,7 @@ pub(super) async fn save(
         Err(refusal) => Err(refusal),
     };
     match saved {
-        Ok(_) => on_to(&link(family, &id), Flash::Drafted),
+        Ok(outcome) => on_to(&link(family, &id), Flash::of(&outcome, Flash::Drafted)),
         Err(refusal) => refused(&visitor, again(typed).await, &refusal),
     }
 }
@@ -333,7 +332,7 @@ pub(super) async fn delete(
         Err(refusal) => Err(refusal),
     };
     match deleted {
-        Ok(_) => on_to(&format!("/ui/rules/{kind}"), Flash::Deleted),
+        Ok(outcome) => on_to(&format!("/ui/rules/{kind}"), Flash::of(&outcome, Flash::Deleted)),
         Err(refusal) => refused(&form.visitor, named, &refusal),
     }
 }
@@ -368,7 +367,7 @@ pub(super) async fn release(
         }
         Err(refusal) => Err(refusal),
     };
-    done(&console, &visitor, family, &id, released.map(|outcome| flash_of(&outcome, Flash::Released)), fields).await
+    done(&console, &visitor, family, &id, released.map(|outcome| Flash::of(&outcome, Flash::Released)), fields).await
 }
 
 /// Carries out the act of the submitted button on a release.
@@ -393,7 +392,7 @@ pub(super) async fn change(
         ..RuleReleaseDraft::default()
     };
     let changed = one(console.operations.change_rule_releases(&visitor.caller, family, op, vec![Ok(draft)]).await);
-    done(&console, &visitor, family, &id, changed.map(|outcome| flash_of(&outcome, Flash::Changed)), Fields::default())
+    done(&console, &visitor, family, &id, changed.map(|outcome| Flash::of(&outcome, Flash::Changed)), Fields::default())
         .await
 }
 

@@ -111,7 +111,7 @@ pub(super) async fn create(State(console): State<Console>, form: Form) -> Respon
     };
     let named = link(fields.get("namespace"), fields.get("name"));
     match one(console.operations.services(&visitor.caller, Op::Create, vec![Ok(draft)]).await) {
-        Ok(_) => on_to(&named, Flash::Created),
+        Ok(outcome) => on_to(&named, Flash::of(&outcome, Flash::Created)),
         Err(refusal) => match listed(&console, &visitor, fields).await {
             Ok(list) => page_refused(refusal.code, &ServicesPage { frame: list.frame.refused(&refusal), ..list }),
             Err(_) => undone(visitor.texts, &refusal),
@@ -254,7 +254,10 @@ pub(super) async fn change_instance(State(console): State<Console>, form: Form) 
         _ => Err(Refusal::new(Code::InvalidParameter, "change")),
     };
     match one(done) {
-        Ok(_) => on_to(&link(fields.get("namespace"), fields.get("name")), Flash::Changed),
+        Ok(outcome) => {
+            let flash = Flash::of(&outcome, Flash::Changed);
+            on_to(&link(fields.get("namespace"), fields.get("name")), flash)
+        }
         Err(refusal) => match service_page(&console, &visitor, &fields).await {
             Ok(service) => {
                 page_refused(refusal.code, &ServicePage { frame: service.frame.refused(&refusal), ..service })

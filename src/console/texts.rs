@@ -162,6 +162,10 @@ texts! {
     was_kept: "Saved.", "已保存。";
     was_deleted: "Deleted.", "已删除。";
     was_released: "Released.", "已发布。";
+    was_released_to_some: "Released as a canary: some clients get it.", "已灰度发布：部分客户端可以看到。";
+    was_scheduled: "Scheduled: clients get it at its time, as listed below.", "已定时：到时间后客户端才能看到，见下方列表。";
+    goes_on: "Begun: it continues in the background.", "已开始，在后台继续。";
+    was_as_it_was: "Nothing was changed: it was so already.", "没有变化：原本就是这样。";
     was_asked: "Approval is asked for; nothing is changed before others approve it.", "已申请审批，批准前不会有变化。";
     requests: "Requests", "审批";
     contracts: "Contracts", "契约";

@@ -116,7 +116,7 @@ impl LocalMember {
     }
 
     /// Writes a snapshot now.
-    pub async fn snapshot(&self) -> Result<(), NodeError> {
+    pub async fn snapshot(&self) -> Result<bool, NodeError> {
         self.node.snapshot().await
     }
 

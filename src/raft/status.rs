@@ -228,13 +228,13 @@ impl Node {
     }
 
     /// Writes a snapshot of this node's state and purges the log up to it. If that takes longer than a request may, it
-    /// continues in the background.
-    pub async fn snapshot(&self) -> Result<(), NodeError> {
+    /// continues in the background, and the result is false.
+    pub async fn snapshot(&self) -> Result<bool, NodeError> {
         let work = tasks::errand(compaction::write_now(self.clone()));
         match timeout(SNAPSHOT_WITHIN, work).await {
-            Ok(Ok(written)) => written.map_err(NodeError::Refused),
+            Ok(Ok(written)) => written.map(|()| true).map_err(NodeError::Refused),
             Ok(Err(_)) => Err(NodeError::OutcomeUnknown),
-            Err(_) => Ok(()),
+            Err(_) => Ok(false),
         }
     }
 

@@ -203,6 +203,7 @@ async fn a_tree_is_one_request_and_is_done_as_a_whole_though_the_leader_dies() {
     let out = run(&nodes[1], &token, &arguments, TREE).await.expect(0);
     let ids = ids_to_approve(&out);
     assert!(ids.len() == 1 && out.contains("3 acts wait"), "{out}");
+    assert!(out.contains(" 3 wait for approval, 0 refused"), "what waits is not done: {out}");
     let abe = at(&cluster, 1, "abe").await;
     let heads = abe.get(&format!("{REQUESTS}?heads=true")).await.expect_code(200_000);
     assert_eq!((heads.amount(), &heads.body["data"][0]["parts"]), (1, &json!(2)), "{heads}");

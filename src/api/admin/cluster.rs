@@ -165,8 +165,10 @@ pub(crate) const SNAPSHOT: Doc = DOC
     .codes(&[&[Code::NoRoom, Code::StoreLayerException]]);
 
 pub(crate) async fn snapshot(app: State<App>, _: Object<Nothing>) -> ApiResult {
-    app.node().member().snapshot().await?;
-    Ok(envelope::done())
+    match app.node().member().snapshot().await? {
+        true => Ok(envelope::done()),
+        false => Ok(envelope::done_so_far("the snapshot is still being written")),
+    }
 }
 
 async fn change(app: &App, caller: &Caller, change: MembershipChange) -> ApiResult {

@@ -14,7 +14,7 @@ use crate::catalog::{Catalog, Entity, Outcome};
 use crate::model::code::{Code, Refusal};
 use crate::openapi::{SchemaOf, schema_of};
 
-pub(crate) use super::json::{answer, done};
+pub(crate) use super::json::{answer, done, done_so_far};
 
 /// Returns a success with one named element.
 pub(crate) fn single(name: &'static str, element: &impl Serialize) -> Response {

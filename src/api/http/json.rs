@@ -44,6 +44,11 @@ pub(crate) fn plain(code: Code, info: String) -> Response {
     written(code, body)
 }
 
+/// Returns a success whose work continues, as `info` says.
+pub(crate) fn done_so_far(info: &str) -> Response {
+    plain(Code::ExecuteSuccess, info.to_owned())
+}
+
 /// Returns a success without further members.
 pub(crate) fn done() -> Response {
     plain(Code::ExecuteSuccess, Code::ExecuteSuccess.info().to_owned())

@@ -1,10 +1,12 @@
 //! Policies, and requests for approval of several acts: created by the API, shown and decided on pages.
 
+use std::time::Duration;
+
 use reqwest::StatusCode;
 use serde_json::json;
 
 use super::visit::{Visit, place};
-use crate::harness::{ADMIN_PASSWORD, Api, Cluster};
+use crate::harness::{ADMIN_PASSWORD, Api, Cluster, in_future};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_approver_sees_what_a_request_would_change_and_decides_it_as_a_whole() {
@@ -138,4 +140,39 @@ async fn an_approval_in_a_freeze_says_that_nothing_is_released() {
     admin.post(&link, &[("form_token", form_token.as_str()), ("change", "run")]).await;
     let page = admin.page(&link).await;
     assert!(page.contains("approved 2 of 2; carried out"), "{page}");
+}
+
+/// Acts on a release, and what the page says of each afterwards.
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_say_what_an_act_did_and_no_more() {
+    let cluster = Cluster::start(1).await;
+    let api = cluster.api(1);
+    let rule = json!([{"id": "limit", "namespace": "shop", "name": "limit", "service": "pay", "rules": [
+        {"amounts": [{"maxAmount": 7, "validDuration": "1s"}]}]}]);
+    api.post("/naming/v1/ratelimits", &rule).await.expect_code(200_000);
+    let admin = Visit::signed_in(&cluster, 1, "admin", ADMIN_PASSWORD).await;
+    let token = admin.form_token().await;
+    let link = "/ui/rules/ratelimits/limit";
+    let page = admin.page(link).await;
+    assert!(page.contains("Enforced by") && page.contains("Envoy gateway no (W16"), "{page}");
+    let tomorrow = in_future(Duration::from_secs(86_400));
+    let rows = [
+        ("release", vec![("release_name", "first")], "released", "Released."),
+        ("release", vec![("release_name", "later"), ("at", tomorrow.as_str())], "scheduled", "Scheduled"),
+        ("change", vec![("change", "rollback"), ("release", "first")], "unchanged", "Nothing was changed"),
+        (
+            "release",
+            vec![("release_name", "some"), ("type", "gray"), ("labels", "zone=a")],
+            "canary",
+            "some clients get it",
+        ),
+    ];
+    for (act, fields, word, text) in rows {
+        let form = [&[("form_token", token.as_str())][..], &fields].concat();
+        let done = admin.post(&format!("{link}/{act}"), &form).await;
+        let next = place(&done).to_owned();
+        assert_eq!(next, format!("{link}?done={word}"), "{fields:?}");
+        let page = admin.page(&next).await;
+        assert!(page.contains(text), "{fields:?}: {page}");
+    }
 }
