@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{CompiledContracts, ContractVerdict};
 use crate::catalog::{Catalog, Command, Outcome};
-use crate::contracts::{Document, ValidationSubject};
+use crate::contracts::{ContractDocument, ValidationSubject};
 use crate::keyring::Keyring;
 use crate::model::code::Refusal;
 use crate::model::config_file::{ConfigKey, ConfigRelease, ConfigReleaseDraft, Format};
@@ -62,7 +62,7 @@ impl JudgedFile {
             namespace: namespace.clone(),
             name: format!("{group}/{file}"),
             user: self.caller.name.clone(),
-            new: Document::File { format, text: text.to_owned(), is_sealed },
+            new: ContractDocument::File { format, text: text.to_owned(), is_sealed },
             old,
             may_see,
         };
@@ -90,10 +90,10 @@ impl JudgedFile {
 }
 
 /// Returns the content of a release in clear.
-pub(super) fn document(keyring: &Keyring, release: &ConfigRelease) -> Result<Document, Refusal> {
+pub(super) fn document(keyring: &Keyring, release: &ConfigRelease) -> Result<ContractDocument, Refusal> {
     let text = clear(keyring, &release.key, &release.content, release.encrypted)?;
     let format = Format::read_as(&release.key.file, release.format);
-    Ok(Document::File { format, text: text.to_string(), is_sealed: release.encrypted })
+    Ok(ContractDocument::File { format, text: text.to_string(), is_sealed: release.encrypted })
 }
 
 fn clear(keyring: &Keyring, key: &ConfigKey, content: &Content, is_sealed: bool) -> Result<Arc<str>, Refusal> {

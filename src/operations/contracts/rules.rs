@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{CompiledContracts, ContractVerdict};
 use crate::catalog::{Catalog, Command, Entity, Outcome};
-use crate::contracts::{Document, ValidationSubject};
+use crate::contracts::{ContractDocument, ValidationSubject};
 use crate::model::code::Refusal;
 use crate::model::contract::{Contract, Violation};
 use crate::model::policy::PolicyKind;
@@ -50,8 +50,8 @@ impl JudgedRule {
             namespace: self.rule.namespace.clone(),
             name: self.rule.name.clone(),
             user: self.user.clone(),
-            new: Document::Rule(body(&self.rule)),
-            old: self.in_force.as_ref().map(|rule| Document::Rule(body(rule))),
+            new: ContractDocument::Rule(body(&self.rule)),
+            old: self.in_force.as_ref().map(|rule| ContractDocument::Rule(body(rule))),
             may_see: true,
         };
         engines.judge(&self.contracts, &subject)

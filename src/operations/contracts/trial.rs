@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::CompiledContracts;
 use crate::catalog::Catalog;
-use crate::contracts::{Document, ValidationSubject};
+use crate::contracts::{ContractDocument, ValidationSubject};
 use crate::keyring::Keyring;
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::{ConfigKey, Format};
@@ -90,13 +90,13 @@ impl TrialDraft {
                 // Callers without the right to edit must not learn an encrypted content by comparison.
                 let in_force = in_force.filter(|release| may_see || !release.encrypted);
                 let old = in_force.and_then(|release| super::files::document(keyring, release).ok());
-                (Document::File { format, text: self.content.clone(), is_sealed: false }, old)
+                (ContractDocument::File { format, text: self.content.clone(), is_sealed: false }, old)
             }
             PolicyKind::Rule(family) => {
                 let there = catalog.rules.of(family).named(&self.namespace, &self.name);
                 let in_force = there.and_then(|rule| catalog.rule_in_force_of(rule));
-                let old = in_force.map(|rule| Document::Rule(super::rules::body(&rule)));
-                (Document::Rule(Value::Object(self.body.clone())), old)
+                let old = in_force.map(|rule| ContractDocument::Rule(super::rules::body(&rule)));
+                (ContractDocument::Rule(Value::Object(self.body.clone())), old)
             }
         };
         ValidationSubject {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Document, ValidationSubject, compile, judge};
+use super::{ContractDocument, ValidationSubject, compile, judge};
 use crate::model::config_file::Format;
 use crate::model::contract::{Contract, ContractDraft, ContractRule};
 use crate::model::limits;
@@ -43,7 +43,7 @@ pub fn judge_input(input: &[u8]) -> bool {
     let compiled = compile(Arc::new(kept));
     assert!(begun.elapsed() < LIMIT, "it took {:?} to read the contract", begun.elapsed());
     let Ok(compiled) = compiled else { return false };
-    let document = |text: &str| Document::File { format, text: text.to_owned(), is_sealed: false };
+    let document = |text: &str| ContractDocument::File { format, text: text.to_owned(), is_sealed: false };
     let subject = ValidationSubject {
         kind: PolicyKind::ConfigFile,
         namespace: "n".to_owned(),

@@ -59,7 +59,7 @@ enum Engine {
 }
 
 /// Content or body that contracts check.
-pub enum Document {
+pub enum ContractDocument {
     File { format: Format, text: String, is_sealed: bool },
     Rule(Value),
 }
@@ -72,9 +72,9 @@ pub struct ValidationSubject {
     pub name: String,
     /// Name of the caller.
     pub user: String,
-    pub new: Document,
+    pub new: ContractDocument,
     /// The version that is in force for all clients; `None` if there is none.
-    pub old: Option<Document>,
+    pub old: Option<ContractDocument>,
     /// True if the caller may read the content of an encrypted file.
     pub may_see: bool,
 }
@@ -135,7 +135,7 @@ fn judged(
     compiled: &impl Fn(&Arc<Contract>) -> Arc<Compiled>,
     subject: &ValidationSubject,
 ) -> Vec<Violation> {
-    let is_sealed = matches!(subject.new, Document::File { is_sealed: true, .. });
+    let is_sealed = matches!(subject.new, ContractDocument::File { is_sealed: true, .. });
     let mut fuel = Fuel::start(limits::CONTRACT_TIME, limits::CONTRACT_MADE_BYTES_MAX);
     let mut compile_time = Duration::ZERO;
     let new = read(&subject.new);
@@ -180,10 +180,10 @@ struct Readable {
     lines: Option<Located>,
 }
 
-fn read(document: &Document) -> Result<Readable, Fault> {
+fn read(document: &ContractDocument) -> Result<Readable, Fault> {
     match document {
-        Document::Rule(body) => Ok(Readable { value: body.clone(), lines: None }),
-        Document::File { format, text, .. } => {
+        ContractDocument::Rule(body) => Ok(Readable { value: body.clone(), lines: None }),
+        ContractDocument::File { format, text, .. } => {
             let located = content::read(*format, text)?;
             Ok(Readable { value: located.value(), lines: Some(located) })
         }

@@ -24,11 +24,11 @@ fn judge(contracts: &[Arc<Compiled>], subject: &ValidationSubject) -> Vec<Violat
     super::judge(&named, &of, subject)
 }
 
-fn file(format: Format, text: &str) -> Document {
-    Document::File { format, text: text.to_owned(), is_sealed: false }
+fn file(format: Format, text: &str) -> ContractDocument {
+    ContractDocument::File { format, text: text.to_owned(), is_sealed: false }
 }
 
-fn subject(new: Document, old: Option<Document>) -> ValidationSubject {
+fn subject(new: ContractDocument, old: Option<ContractDocument>) -> ValidationSubject {
     ValidationSubject {
         kind: PolicyKind::ConfigFile,
         namespace: "prod".into(),
@@ -69,7 +69,7 @@ fn rules_have_no_lines_and_the_order_is_that_of_lines() {
     let any = compiled(json!({ "schema": { "properties": { "priority": { "maximum": 3 } } } }));
     let of_rule = ValidationSubject {
         kind: PolicyKind::Rule(Family::Routing),
-        ..subject(Document::Rule(json!({ "priority": 5 })), None)
+        ..subject(ContractDocument::Rule(json!({ "priority": 5 })), None)
     };
     let broken = judge(&[any], &of_rule);
     assert_eq!(broken[0].text(), "contract c: /priority: 5 is greater than the maximum of 3");
@@ -83,7 +83,7 @@ fn a_sealed_content_is_not_told() {
     let contract = compiled(json!({ "schema": { "properties": { "a": { "const": 1 } } } }));
     let sealed = |may_see| ValidationSubject {
         may_see,
-        ..subject(Document::File { format: Format::Json, text: r#"{"a":4711}"#.into(), is_sealed: true }, None)
+        ..subject(ContractDocument::File { format: Format::Json, text: r#"{"a":4711}"#.into(), is_sealed: true }, None)
     };
     let seen = judge(std::slice::from_ref(&contract), &sealed(true));
     assert!(seen[0].path == "/a" && !seen[0].message.contains("4711"), "{seen:?}");
