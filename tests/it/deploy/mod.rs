@@ -66,6 +66,19 @@ fn containers_wait_for_a_graceful_stop() {
     assert!(grace > stop_limit() && grace < stop_limit() * 2, "{grace:?} for a stop that takes {:?}", stop_limit());
 }
 
+/// The layer of the dependencies is built of all manifests: cargo refuses a workspace that lacks one.
+#[test]
+fn the_image_has_the_manifest_of_every_crate() {
+    let image = text("Dockerfile");
+    let crates = std::fs::read_dir(file("crates")).expect("crates").map(|entry| entry.expect("an entry").file_name());
+    let lines = crates.map(|name| {
+        let name = name.into_string().expect("a name");
+        format!("COPY crates/{name}/Cargo.toml crates/{name}/")
+    });
+    let missing: Vec<_> = lines.filter(|line| !image.lines().any(|one| one == line)).collect();
+    assert!(missing.is_empty(), "Dockerfile lacks {missing:?}");
+}
+
 /// Ports of the image, but that between nodes, are open in every way to run it.
 #[test]
 fn ports_of_clients_are_open_everywhere() {
