@@ -203,13 +203,13 @@ pub(super) const RATE_LIMIT: Family = Family {
                 "type": "GLOBAL", "rules": rules, "report": null, "cluster": null, "callee": null, "service": null,
             })
         };
-        let inner = json!({"apis": [{}], "arguments": [{"value": {}}, {}], "amounts": [{"validDuration": "1s"}],
-            "concurrency_amount": {}});
+        let inner = json!({"apis": [{}], "arguments": [{"key": "k", "value": {}}, {"key": "k"}],
+            "amounts": [{"validDuration": "1s"}], "concurrency_amount": {}});
         let shown = json!({
             "apis": [{"protocol": "", "method": ""}],
             "arguments": [
-                {"type": "CUSTOM", "key": "", "value": {"type": "EXACT", "value": "", "value_type": "TEXT"}},
-                {"type": "CUSTOM", "key": ""},
+                {"type": "CUSTOM", "key": "k", "value": {"type": "EXACT", "value": "", "value_type": "TEXT"}},
+                {"type": "CUSTOM", "key": "k"},
             ],
             "amounts": [{"maxAmount": 0, "validDuration": "1s"}],
             "concurrency_amount": {"max_amount": 0},

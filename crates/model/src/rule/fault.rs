@@ -32,6 +32,12 @@ pub(super) fn each<T>(field: &str, items: &[T], check: impl Fn(&T) -> Result<(),
     numbered.try_for_each(|(index, item)| check(item).map_err(|fault| fault.within(&format!("{field}[{index}]"))))
 }
 
+/// Refuses an empty key among those of a map or of headers.
+pub(super) fn filled_keys<'a>(field: &str, keys: impl IntoIterator<Item = &'a String>) -> Result<(), Fault> {
+    let is_empty = keys.into_iter().any(|key| key.trim().is_empty());
+    if is_empty { Err(Fault::new(field, "has an empty key")) } else { Ok(()) }
+}
+
 /// Refuses a number outside of `range`; `words` describes the range in the error.
 pub(super) fn within_range<T: PartialOrd>(
     field: &str,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fault::Fault;
 use super::matching::MatchString;
-use crate::model::wire::wire_enum;
+use crate::model::wire::{Words, wire_enum};
 
 /// HTTP verbs, as they occur in conditions on METHOD.
 pub const HTTP_VERBS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
@@ -71,8 +71,24 @@ pub struct Argument<T: Default> {
     pub value: Option<MatchString>,
 }
 
-impl<T: Default> Argument<T> {
+impl ArgumentType {
+    /// Reports whether the key of a condition names the part of the request. METHOD, PATH and CALLER_IP are single
+    /// parts; the key of CALLER_SERVICE is the namespace of the caller, and an empty one stands for all.
+    fn is_named_by_key(self) -> bool {
+        !matches!(
+            self,
+            ArgumentType::Method | ArgumentType::Path | ArgumentType::CallerIp | ArgumentType::CallerService
+        )
+    }
+}
+
+impl<T: Copy + Default + Into<ArgumentType>> Argument<T> {
+    /// Refuses a condition that no request could meet, as it names no part, or whose value cannot be evaluated.
     pub(super) fn check(&self) -> Result<(), Fault> {
+        let kind: ArgumentType = self.kind.into();
+        if kind.is_named_by_key() && self.key.trim().is_empty() {
+            return Err(Fault::new("key", format!("is empty: a condition on {} needs one", kind.word())));
+        }
         self.value.iter().try_for_each(|value| value.check().map_err(|fault| fault.within("value")))
     }
 }

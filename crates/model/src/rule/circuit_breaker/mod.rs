@@ -6,7 +6,7 @@ mod explain;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::fault::{Fault, each, within_range};
+use super::fault::{Fault, each, filled_keys, within_range};
 use super::fault_detect::MessageHeader;
 use super::matching::{ALL, MatchString, MatchType, ValueType};
 use super::shape::{EndRole, Shape, shape};
@@ -250,8 +250,9 @@ impl Shape for CircuitBreaker {
         each("trigger_condition", &self.trigger_condition, TriggerCondition::check)?;
         each("block_configs", &self.block_configs, BlockConfig::check)?;
         within_range("max_ejection_percent", self.max_ejection_percent.0, 0..=PERCENT_MAX, "0 to 100")?;
-        let code = self.fallback_config.response.as_ref().map_or(0, |response| response.code.0);
-        within_range("fallback_config.response.code", code, 0..=CODE_MAX, "at most 2147483647")
+        let Some(response) = &self.fallback_config.response else { return Ok(()) };
+        within_range("fallback_config.response.code", response.code.0, 0..=CODE_MAX, "at most 2147483647")?;
+        filled_keys("fallback_config.response.headers", response.headers.iter().map(|header| &header.key))
     }
 
     /// Visits the services. A rule that names its callee does not concern the callers if they are arbitrary.

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Body;
-use super::fault::{Fault, each, within_range};
+use super::fault::{Fault, each, filled_keys, within_range};
 use super::matching::MatchString;
 use super::shape::{EndRole, Shape, drop_default, shape};
 use super::traffic::Api;
@@ -126,7 +126,33 @@ fn check_port(port: Uint32) -> Result<(), Fault> {
     within_range("port", port.0, 0..=PORT_MAX, "at most 65535")
 }
 
+impl HttpProtocolConfig {
+    fn check(&self) -> Result<(), Fault> {
+        filled_keys("http_config.headers", self.headers.iter().map(|header| &header.key))
+    }
+}
+
+impl FaultDetectSubRule {
+    fn check(&self) -> Result<(), Fault> {
+        check_port(self.port)?;
+        self.http_config.iter().try_for_each(HttpProtocolConfig::check)
+    }
+
+    /// Reports whether a probe may still wait for its answer when the next one is due. Both times are in seconds; a
+    /// timeout in milliseconds is a common mistake.
+    pub fn is_slower_than_its_interval(&self) -> bool {
+        self.interval.0 > 0 && self.timeout > self.interval
+    }
+}
+
 impl FaultDetect {
+    /// Returns all probes, those of `rules` with their place, and that of the flat form.
+    pub fn probes(&self) -> Vec<(String, FaultDetectSubRule)> {
+        let numbered = self.rules.iter().enumerate();
+        let nested = numbered.map(|(index, probe)| (format!("rules[{index}]"), probe.clone()));
+        nested.chain(self.flat().map(|probe| ("the probe of the rule itself".to_owned(), probe))).collect()
+    }
+
     /// Returns the probe in the flat form.
     fn flat(&self) -> Option<FaultDetectSubRule> {
         let is_flat = self.interval.is_some()
@@ -151,12 +177,12 @@ impl FaultDetect {
 
 impl Shape for FaultDetect {
     fn blank() -> &'static str {
-        r#""target_service": {"namespace": "", "service": ""}, "interval": 30, "timeout": 1000, "protocol": "HTTP""#
+        r#""target_service": {"namespace": "", "service": ""}, "interval": 30, "timeout": 1, "protocol": "HTTP""#
     }
 
     fn check(&self) -> Result<(), Fault> {
-        each("rules", &self.rules, |rule| check_port(rule.port))?;
-        check_port(self.port.unwrap_or_default())?;
+        each("rules", &self.rules, FaultDetectSubRule::check)?;
+        self.flat().iter().try_for_each(FaultDetectSubRule::check)?;
         self.target_service.iter().try_for_each(|target| target.check().map_err(|fault| fault.within("target_service")))
     }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::fault::{Fault, each, within_range};
+use super::fault::{Fault, each, filled_keys, within_range};
 use super::matching::ALL;
 use super::shape::{EndRole, Shape, drop_default, shape};
 use super::traffic::{Api, Argument, LimitArgumentType, ServiceKey};
@@ -151,6 +151,8 @@ impl LimitTrigger {
     fn check(&self) -> Result<(), Fault> {
         each("apis", &self.apis, Api::check)?;
         each("arguments", &self.arguments, Argument::check)?;
+        let headers = self.custom_response.iter().flat_map(|response| response.headers.keys());
+        filled_keys("custom_response.headers", headers)?;
         // Concurrency is not counted per period.
         let needs_period = self.resource != Resource::Concurrency;
         each("amounts", &self.amounts, |amount| match amount.valid_duration {

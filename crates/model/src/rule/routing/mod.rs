@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::fault::{Fault, each, within_range};
+use super::fault::{Fault, each, filled_keys, within_range};
 use super::matching::MatchString;
 use super::shape::{EndRole, Shape, drop_default, shape};
 use super::traffic::{Argument, ArgumentType, ServiceKey};
@@ -169,6 +169,7 @@ impl DestinationGroup {
     fn check(&self) -> Result<(), Fault> {
         let priority = self.priority.unwrap_or_default().0;
         within_range("priority", priority, 0..=DESTINATION_PRIORITY_MAX, "0 to 9")?;
+        filled_keys("labels", self.labels.keys())?;
         let mut labels = self.labels.iter();
         labels.try_for_each(|(key, label)| label.check().map_err(|fault| fault.within(&format!("labels.{key}"))))
     }
@@ -189,6 +190,12 @@ impl RoutingConfig {
             ("strict_nearby", self.strict_nearby.is_some(), &[Nearby]),
         ];
         fields.into_iter().filter(|(_, given, _)| *given).map(|(field, _, policies)| (field, policies))
+    }
+
+    fn check(&self) -> Result<(), Fault> {
+        filled_keys("labels", self.labels.iter().flatten().map(|(key, _)| key))?;
+        filled_keys("failover.labels", self.failover.iter().flat_map(|failover| failover.labels.keys()))?;
+        each("rules", self.custom_rules(), CustomRouteRule::check)
     }
 
     fn fits(&self, policy: RoutePolicy) -> Result<(), Fault> {
@@ -220,8 +227,7 @@ impl Shape for Routing {
     }
 
     fn check(&self) -> Result<(), Fault> {
-        each("rules", self.routing_config.custom_rules(), CustomRouteRule::check)
-            .map_err(|fault| fault.within("routing_config"))
+        self.routing_config.check().map_err(|fault| fault.within("routing_config"))
     }
 
     fn settle(&mut self) -> Result<(), Fault> {
