@@ -10,6 +10,8 @@
 //! | the fields of a sub-rule on a limit without `rules` | its only sub-rule |
 //! | `method` of such a limit, a match string | `path` of its only entry in `apis` |
 
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
 use crate::model::rule::Family;
@@ -19,8 +21,8 @@ type JsonObject = Map<String, Value>;
 /// Conversion of the rules of one family.
 struct Fold {
     family: Family,
-    /// Reports whether the text may need conversion; most texts in the specification's shape are not parsed a second
-    /// time.
+    /// Reports whether the text may need conversion. Reads the members that decide and skips all others, which spares
+    /// most rules in the specification's shape a second full parse.
     is_suspect: fn(&str) -> bool,
     /// Converts a rule; returns whether it was changed.
     fold: fn(&mut JsonObject) -> bool,
@@ -28,12 +30,8 @@ struct Fold {
 
 /// Conversions by family; families without a row have the same shape everywhere.
 const FOLDS: [Fold; 2] = [
-    Fold {
-        family: Family::Routing,
-        is_suspect: |text| text.contains("\"sources\"") || may_have_no_rules(text),
-        fold: fold_route,
-    },
-    Fold { family: Family::RateLimit, is_suspect: may_have_no_rules, fold: fold_limit },
+    Fold { family: Family::Routing, is_suspect: is_route_suspect, fold: fold_route },
+    Fold { family: Family::RateLimit, is_suspect: is_limit_suspect, fold: fold_limit },
 ];
 
 /// Fields of a sub-rule of a limit, by the names that older tools write.
@@ -62,10 +60,47 @@ pub(crate) fn folded(family: Family, text: &str) -> Option<String> {
     (row.fold)(&mut rule).then(|| Value::Object(rule).to_string())
 }
 
-/// Checks the text without parsing, which spares most rules a second parse.
-fn may_have_no_rules(text: &str) -> bool {
-    let is_empty = |(at, _)| text[at + 1..].trim_start().starts_with(']');
-    !text.contains("\"rules\"") || text.contains("null") || text.match_indices('[').any(is_empty)
+/// Members by which a limit needs conversion.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct LimitHead {
+    rules: Option<Vec<IgnoredAny>>,
+}
+
+/// Members by which a route needs conversion.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RouteHead {
+    #[serde(alias = "routingConfig")]
+    routing_config: Option<RouteConfigHead>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RouteConfigHead {
+    rules: Option<Vec<SubRuleHead>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct SubRuleHead {
+    #[serde(deserialize_with = "is_there")]
+    sources: bool,
+}
+
+/// Reads a member of any type, `null` included, as its presence.
+fn is_there<'de, D: serde::Deserializer<'de>>(reader: D) -> Result<bool, D::Error> {
+    IgnoredAny::deserialize(reader).map(|_| true)
+}
+
+fn is_limit_suspect(text: &str) -> bool {
+    serde_json::from_str::<LimitHead>(text).is_ok_and(|head| head.rules.is_none_or(|rules| rules.is_empty()))
+}
+
+/// Parts of the wrong type are left to the parser of rules, which names them.
+fn is_route_suspect(text: &str) -> bool {
+    let Ok(RouteHead { routing_config: Some(config) }) = serde_json::from_str(text) else { return false };
+    config.rules.is_none_or(|rules| rules.is_empty() || rules.iter().any(|rule| rule.sources))
 }
 
 fn fold_route(rule: &mut JsonObject) -> bool {
@@ -185,5 +220,26 @@ mod tests {
         }
         check(Family::RateLimit, nested, None);
         check(Family::RateLimit, json!({"name": "r", "description": "of an update"}), None);
+    }
+
+    /// The member `rules` decides, not a text that is equal to its name.
+    #[test]
+    fn a_rule_may_be_called_like_a_member() {
+        let amounts = json!([{"maxAmount": 5, "validDuration": "1s"}]);
+        for name in ["rules", "sources", "null", "[]"] {
+            let flat = json!({"name": name, "service": "rules", "amounts": amounts});
+            let only = json!({"name": name, "amounts": amounts});
+            check(Family::RateLimit, flat, Some(json!({"name": name, "service": "rules", "rules": [only.clone()]})));
+            check(Family::RateLimit, json!({"name": name, "rules": [only]}), None);
+            let groups = json!([{"service": "rules", "labels": {"rules": {"value": "sources"}}}]);
+            let only = json!({"name": name, "destinations": groups});
+            let route = |config: Value| json!({"name": name, "routing_config": config});
+            check(
+                Family::Routing,
+                route(json!({"destinations": groups})),
+                Some(route(json!({"rules": [only.clone()]}))),
+            );
+            check(Family::Routing, route(json!({"rules": [only]})), None);
+        }
     }
 }
