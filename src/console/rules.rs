@@ -254,7 +254,8 @@ async fn rule_page(
         }
         false => None,
     };
-    let RuleAdvice { broken: advice, .. } = advice.unwrap_or_default();
+    let RuleAdvice { mistakes, broken, .. } = advice.unwrap_or_default();
+    let advice = [mistakes, broken].concat();
     let holders = Holders::of(console, &Thing::Rule(family, id.to_owned())).await;
     Ok(RulePage { holders, advice, enforced, not_carried, ..page })
 }

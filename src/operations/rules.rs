@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::contracts::written;
+use super::mistakes::mistakes;
 use super::reach::XdsWarnings;
 use super::write::checked;
 use super::{Caller, Items, Operations};
@@ -24,6 +25,8 @@ const INSTANCE_BYTES: usize = 64;
 /// Warnings on a rule that was written.
 #[derive(Debug, Default)]
 pub struct RuleAdvice {
+    /// Probable mistakes of the author.
+    pub mistakes: Vec<String>,
     /// Violations of contracts.
     pub broken: Vec<String>,
     /// Parts of the rule that clients of xDS do not carry out.
@@ -71,7 +74,7 @@ impl Operations {
     pub async fn advice(&self, caller: &Caller, outcomes: &[Outcome], due: XdsWarnings) -> Vec<RuleAdvice> {
         let rules: Vec<Option<Arc<Rule>>> = outcomes.iter().map(written).collect();
         let broken = self.broken_by_rules(caller, &rules).await;
-        let (view, now) = (self.node.state().view(), self.node.now());
+        let (view, now, read_scope) = (self.node.state().view(), self.node.now(), caller.read_scope());
         let bytes: usize = rules.iter().flatten().map(|rule| bytes_of(rule) + instances_beside(&view, rule)).sum();
         let work = move || {
             let are_due = |rule: &&Rule| {
@@ -80,13 +83,15 @@ impl Operations {
                 due.are_due(&view, now, namespaces.chain([&*rule.namespace]))
             };
             let advice = |rule: &Option<Arc<Rule>>| {
-                rule.as_deref().filter(are_due).map(|rule| warning_texts(&view, rule)).unwrap_or_default()
+                let Some(rule) = rule.as_deref() else { return RuleAdvice::default() };
+                let not_carried = Some(rule).filter(are_due).map(|rule| warning_texts(&view, rule)).unwrap_or_default();
+                RuleAdvice { mistakes: mistakes(&view, rule, &read_scope), not_carried, ..RuleAdvice::default() }
             };
             rules.iter().map(advice).collect()
         };
-        let mut not_carried: Vec<Vec<String>> = self.read_through(bytes, work).await.unwrap_or_default();
-        not_carried.resize_with(outcomes.len(), Vec::new);
-        broken.into_iter().zip(not_carried).map(|(broken, not_carried)| RuleAdvice { broken, not_carried }).collect()
+        let mut all: Vec<RuleAdvice> = self.read_through(bytes, work).await.unwrap_or_default();
+        all.resize_with(outcomes.len(), RuleAdvice::default);
+        broken.into_iter().zip(all).map(|(broken, advice)| RuleAdvice { broken, ..advice }).collect()
     }
 }
 

@@ -11,8 +11,8 @@ use super::http::{App, Caller};
 use crate::catalog::Outcome;
 use crate::operations::{RuleAdvice, XdsWarnings};
 
-/// Appends to the warnings of each item the contracts that it violates, and the parts that xDS clients do not
-/// implement.
+/// Appends to the warnings of each item its probable mistakes, the contracts that it violates, and the parts that xDS
+/// clients do not implement.
 async fn with_advice(
     app: &App,
     caller: &Caller,
@@ -22,5 +22,9 @@ async fn with_advice(
     let mut all = app.operations.advice(caller, outcomes, due).await;
     all.resize_with(outcomes.len(), RuleAdvice::default);
     let own = warnings.into_iter().chain(std::iter::repeat_with(Vec::new));
-    all.into_iter().zip(own).map(|(advice, own)| [own, advice.broken, advice.not_carried].concat()).collect()
+    let joined = |(advice, own): (RuleAdvice, Vec<String>)| {
+        let RuleAdvice { mistakes, broken, not_carried } = advice;
+        [own, mistakes, broken, not_carried].concat()
+    };
+    all.into_iter().zip(own).map(joined).collect()
 }
