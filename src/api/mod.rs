@@ -31,7 +31,7 @@ use axum::middleware::from_fn_with_state;
 use crate::model::code::Code;
 use crate::openapi::{Document, Port};
 use http::layers::{self, RouteGuard};
-use http::{ApiError, route};
+use http::{ApiError, QueryKeys, route};
 use routes::{Route, routes};
 
 pub use http::layers::{Counting, Tracked, track};
@@ -72,7 +72,8 @@ pub fn metrics_router(app: App) -> Router {
 pub fn router(app: App) -> Router {
     let mut router = Router::new();
     for route in routes().into_iter().filter(|route| !app.settings.metrics_elsewhere || route.path != route::METRICS) {
-        let guard = RouteGuard { app: app.clone(), terms: route.terms };
+        let query_keys = QueryKeys::new(route.doc, route.inputs);
+        let guard = RouteGuard { app: app.clone(), terms: route.terms, query_keys };
         let handler = route.handler.layer(from_fn_with_state(guard, layers::guard));
         router = router.route(&route.path, handler);
     }

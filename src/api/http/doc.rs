@@ -157,6 +157,15 @@ impl Doc {
         }
     }
 
+    /// Returns the keys of the query that a row reads, those of its arguments included.
+    pub(crate) fn query_keys(&self, inputs: Inputs) -> Vec<&'static str> {
+        let (query, codes) = (self.query.concat(), BTreeSet::new());
+        let schemas = &mut SchemaGenerator::default();
+        let mut sketch = Sketch { schemas, item: self.item, query, body: None, body_types: &[JSON], codes };
+        inputs(&mut sketch);
+        sketch.query.iter().flat_map(Param::names).collect()
+    }
+
     fn replies(&self, sketch: &mut Sketch<'_>) -> BTreeMap<u16, Reply> {
         let (mut replies, mut shape) = (BTreeMap::new(), Shape::Plain);
         match self.answer {

@@ -26,7 +26,7 @@ use super::doc::Input;
 use super::error::ApiError;
 use super::query::{Consistency, Freshness};
 use super::route::{DISCOVER, DRAIN, LIVE, METRICS, READY, Terms, is_read};
-use super::unknown::Noticed;
+use super::unknown::{Noticed, QueryKeys, Unknown};
 use crate::address::client_address;
 use crate::budget::Budget;
 use crate::compression::Accepted;
@@ -172,14 +172,17 @@ fn method_label(method: &Method) -> &'static str {
 pub(crate) struct RouteGuard {
     pub(crate) app: App,
     pub(crate) terms: Terms,
+    pub(crate) query_keys: QueryKeys,
 }
 
 /// Applies all checks of a route. It is one layer, because each layer clones all inner ones for every request.
 pub(crate) async fn guard(State(guard): State<RouteGuard>, mut request: Request, next: Next) -> Response {
     let (is_held, is_read) = (guard.terms.is_held, is_read(&request));
     let id = request.extensions().get::<RequestId>().cloned();
-    let noticed = (!request.body().is_end_stream()).then(Noticed::default);
+    let strange = guard.query_keys.warnings(&request);
+    let noticed = (!strange.is_empty() || !request.body().is_end_stream()).then(Noticed::default);
     if let Some(noticed) = &noticed {
+        noticed.note(strange);
         request.extensions_mut().insert(noticed.clone());
     }
     let answer = AssertUnwindSafe(admitted(guard, request, next)).catch_unwind();
@@ -198,7 +201,7 @@ pub(crate) async fn guard(State(guard): State<RouteGuard>, mut request: Request,
 }
 
 async fn admitted(guard: RouteGuard, mut request: Request, next: Next) -> Response {
-    let RouteGuard { app, terms } = guard;
+    let RouteGuard { app, terms, query_keys } = guard;
     // A node with a diverged state, or one that was removed, serves nothing from it.
     if let Some(why) = app.node().member().out_of_service().filter(|_| !terms.is_always) {
         let is_removed = app.node().member().is_removed();
@@ -206,12 +209,22 @@ async fn admitted(guard: RouteGuard, mut request: Request, next: Next) -> Respon
         return ApiError::new(code, why).into_response();
     }
     match admission::admit(&app, terms, &mut request).await {
-        Ok(()) => next.run(request).await,
+        Ok(()) => match refusal_of_query(&query_keys, &request) {
+            Some(refusal) => refusal.into_response(),
+            None => next.run(request).await,
+        },
         Err(error) => {
             admission::note_refused(&app, &request, error.0.code);
             error.into_response()
         }
     }
+}
+
+/// Refuses a query with unknown keys if the request demands so.
+fn refusal_of_query(query_keys: &QueryKeys, request: &Request) -> Option<ApiError> {
+    let strange = query_keys.warnings(request);
+    let refuses = || Unknown::of(request) == Ok(Unknown::Refuse);
+    (!strange.is_empty() && refuses()).then(|| ApiError::new(Code::InvalidParameter, strange.join(", ")))
 }
 
 /// Context of a request for a handler that continues to wait.

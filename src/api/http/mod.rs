@@ -42,7 +42,7 @@ pub(super) use layers::Waiting;
 pub(super) use query::Asked;
 pub(super) use query::{Fresh, Query};
 pub(super) use strict::{Strict, StrictObject};
-pub(super) use unknown::Unknown;
 pub(crate) use unknown::parse_noting;
+pub(super) use unknown::{QueryKeys, Unknown};
 
 pub(super) use crate::operations::Caller;

@@ -19,7 +19,7 @@ use crate::model::spelling::is_same_name;
 use crate::model::text::NameFilter;
 use crate::openapi::Param;
 
-/// Decoded pairs. Unknown keys are ignored.
+/// Decoded pairs. Unknown keys are reported by the layer before the handler ([`super::unknown::QueryKeys`]).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Query {
     pairs: Vec<(String, String)>,
@@ -54,6 +54,11 @@ impl Query {
             #[cfg(test)]
             asked: Asked::default(),
         }
+    }
+
+    /// Returns all keys, as sent.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.pairs.iter().map(|(key, _)| key.as_str())
     }
 
     /// Returns the values of `key`, in either spelling. All accessors use this.

@@ -1,9 +1,9 @@
-//! Unknown fields in bodies: reported or refused. A rule whose conditions were dropped silently would apply to all
-//! traffic.
+//! Unknown fields in bodies and unknown keys of queries: reported or refused. A rule whose conditions were dropped
+//! silently would apply to all traffic, and a list whose filter was dropped would have all rows.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
@@ -11,11 +11,12 @@ use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::{HeaderName, HeaderValue};
 use axum::response::Response;
 use parking_lot::Mutex;
-use serde::de::DeserializeSeed;
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, IgnoredAny};
 use serde_ignored::Path;
 use serde_json::value::RawValue;
 
-use super::doc::Sketch;
+use super::doc::{Doc, Inputs, Sketch};
 use super::error::ApiError;
 use super::nulls::without_nulls;
 use super::objects::Objects;
@@ -96,10 +97,39 @@ impl Unknown {
     }
 }
 
-/// Header for warnings on an answer that is not JSON.
+/// Keys of the query that a route reads; clones share them.
+#[derive(Clone)]
+pub(crate) struct QueryKeys(Arc<RouteKeys>);
+
+struct RouteKeys {
+    doc: Doc,
+    inputs: Inputs,
+    /// Set by the first request with a query: describing the arguments of a route builds their schemas.
+    known: OnceLock<Vec<&'static str>>,
+}
+
+impl QueryKeys {
+    pub(crate) fn new(doc: Doc, inputs: Inputs) -> QueryKeys {
+        QueryKeys(Arc::new(RouteKeys { doc, inputs, known: OnceLock::new() }))
+    }
+
+    /// Returns a warning for each key of the query that the route does not read.
+    pub(crate) fn warnings(&self, request: &Request) -> Vec<String> {
+        let Some(text) = request.uri().query().filter(|text| !text.is_empty()) else { return Vec::new() };
+        let RouteKeys { doc, inputs, known } = &*self.0;
+        let known = known.get_or_init(|| doc.query_keys(*inputs));
+        let query = Query::parse(text);
+        let is_known = |key: &str| known.iter().any(|known| is_same_name(key, known)) || key == Unknown::PARAM.name;
+        let strange: BTreeSet<_> = query.keys().filter(|key| !is_known(key)).collect();
+        strange.into_iter().take(limits::UNKNOWN_FIELDS_TOLD_MAX).map(|key| format!("{key} is not known")).collect()
+    }
+}
+
+/// Header for warnings on an answer that is not a JSON object.
 const WARNINGS: HeaderName = HeaderName::from_static("x-thuban-warnings");
 
-/// Warnings on a body with one object: an extension of requests with a body. Items of a batch have their own.
+/// Warnings on a query or on a body with one object: an extension of requests that have one of them. Items of a batch
+/// have their own.
 #[derive(Clone, Default)]
 pub(crate) struct Noticed(Arc<Mutex<Vec<String>>>); // bound: bodies
 
@@ -117,30 +147,47 @@ impl Noticed {
         Noticed(Arc::new(Mutex::new(std::mem::take(&mut *self.0.lock()))))
     }
 
-    /// Adds `warnings` to the members of the answer; an answer that is not JSON has them in a header.
+    /// Adds `warnings` to the members of the answer, after those that it has. An answer that is not a JSON object has
+    /// them in a header.
     pub(crate) async fn add_to(&self, response: Response) -> Response {
         let warnings = std::mem::take(&mut *self.0.lock());
         if warnings.is_empty() || !response.status().is_success() {
             return response;
         }
-        let (mut parts, body) = response.into_parts();
-        if parts.headers.get(CONTENT_TYPE).is_none_or(|media_type| media_type != "application/json") {
-            if let Ok(value) = HeaderValue::from_str(&warnings.join(", ")) {
-                parts.headers.insert(WARNINGS, value);
+        let (mut parts, mut body) = response.into_parts();
+        if parts.headers.get(CONTENT_TYPE).is_some_and(|media_type| media_type == "application/json") {
+            // Answers of this surface are complete in memory.
+            let bytes = to_bytes(body, usize::MAX).await.unwrap_or_default();
+            if let Some(text) = with_warnings(&bytes, &warnings) {
+                parts.headers.remove(CONTENT_LENGTH);
+                return Response::from_parts(parts, Body::from(text));
             }
-            return Response::from_parts(parts, body);
+            body = Body::from(bytes);
         }
-        parts.headers.remove(CONTENT_LENGTH);
-        // Answers of this surface are complete in memory.
-        let bytes = to_bytes(body, usize::MAX).await.unwrap_or_default();
-        let mut text = bytes.strip_suffix(b"}").unwrap_or(&bytes).to_vec();
-        if text.len() < bytes.len() {
-            text.extend_from_slice(b",\"warnings\":");
-            text.extend(serde_json::to_vec(&warnings).expect("a list of texts"));
-            text.push(b'}');
+        if let Ok(value) = HeaderValue::from_str(&warnings.join(", ")) {
+            parts.headers.insert(WARNINGS, value);
         }
-        Response::from_parts(parts, Body::from(text))
+        Response::from_parts(parts, body)
     }
+}
+
+/// Returns the object with warnings as its last member; `None` for anything but an object without that member.
+fn with_warnings(object: &[u8], warnings: &[String]) -> Option<Vec<u8>> {
+    /// Member that an answer may have already: the list of clients of a file warns of lookups.
+    #[derive(Deserialize)]
+    struct WarnedAnswer {
+        #[serde(default)]
+        warnings: Vec<IgnoredAny>,
+    }
+    let mut text = object.strip_suffix(b"}")?.to_vec();
+    let known: WarnedAnswer = serde_json::from_slice(object).ok()?;
+    if !known.warnings.is_empty() {
+        return None;
+    }
+    text.extend_from_slice(b",\"warnings\":");
+    text.extend(serde_json::to_vec(warnings).expect("a list of texts"));
+    text.push(b'}');
+    Some(text)
 }
 
 /// Parses an object as [`parse_seeded`] does, and returns the paths of unknown fields. Null fields count as absent.

@@ -116,7 +116,8 @@ async fn a_config_release_is_named_by_a_number_or_its_text() {
 async fn what_takes_too_long_says_whether_something_may_have_been_done() {
     let bench = Bench::start().await;
     let terms = http::route::Terms { access: Access::Anyone, is_held: false, is_always: false };
-    let guard = RouteGuard { app: bench.app.clone(), terms };
+    let query_keys = QueryKeys::new(http::Doc::new("Test"), |_| {});
+    let guard = RouteGuard { app: bench.app.clone(), terms, query_keys };
     let never = || std::future::pending::<()>();
     let router = Router::new()
         .route("/thing", axum::routing::get(never).put(never))
