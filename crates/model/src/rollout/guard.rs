@@ -43,13 +43,12 @@ impl JsonSchema for Threshold {
 }
 
 /// Condition for stopping a rollout.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Guard {
     /// Percentage of the clients with this release that report that they could not apply it. Evaluated once one client
     /// has it.
     Refused {
-        #[serde(alias = "maxPercent")]
         max_percent: Threshold,
         /// True if it was added to a plan without `guards`: it passes if there is nothing to measure.
         #[serde(default, skip_serializing_if = "crate::model::is_false")]
@@ -59,7 +58,6 @@ pub enum Guard {
     /// difference in percentage points. Evaluated once an instance is on a host with this release; the comparison is
     /// with 0 percent if no instance is on a host with the previous one.
     Health {
-        #[serde(alias = "maxWorsePercent")]
         max_worse_percent: Threshold,
         /// True if it was added to a plan without `guards`: it passes if there is nothing to measure.
         #[serde(default, skip_serializing_if = "crate::model::is_false")]
@@ -71,11 +69,81 @@ pub enum Guard {
     /// Without an answer or a sample the rollout pauses until there is one.
     Prometheus {
         query: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         above: Option<Threshold>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         below: Option<Threshold>,
     },
+}
+
+/// Members of the guards of all kinds.
+///
+/// Serde's own form of an enum with a tag holds an object back until it has read the tag, so the reader of the whole
+/// body does not learn which of its members are unknown.
+#[derive(Deserialize)]
+struct GuardFields {
+    kind: String,
+    #[serde(default, alias = "maxPercent")]
+    max_percent: Option<Threshold>,
+    #[serde(default, alias = "maxWorsePercent")]
+    max_worse_percent: Option<Threshold>,
+    #[serde(default)]
+    query: Option<String>,
+    #[serde(default)]
+    above: Option<Threshold>,
+    #[serde(default)]
+    below: Option<Threshold>,
+    #[serde(default)]
+    default: Option<bool>,
+}
+
+impl GuardFields {
+    /// Returns the first given member that is not one of this kind's.
+    fn foreign(&self, own: &[&str]) -> Option<&'static str> {
+        let given = [
+            ("max_percent", self.max_percent.is_some()),
+            ("max_worse_percent", self.max_worse_percent.is_some()),
+            ("query", self.query.is_some()),
+            ("above", self.above.is_some()),
+            ("below", self.below.is_some()),
+            ("default", self.default.is_some()),
+        ];
+        given.into_iter().find(|(name, is_given)| *is_given && !own.contains(name)).map(|(name, _)| name)
+    }
+}
+
+impl<'de> Deserialize<'de> for Guard {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        const KINDS: &[&str] = &["refused", "health", "signal", "prometheus"];
+        let fields = GuardFields::deserialize(deserializer)?;
+        let own: &[&str] = match fields.kind.as_str() {
+            "refused" => &["max_percent", "default"],
+            "health" => &["max_worse_percent", "default"],
+            "signal" => &[],
+            "prometheus" => &["query", "above", "below"],
+            other => return Err(de::Error::unknown_variant(other, KINDS)),
+        };
+        if let Some(name) = fields.foreign(own) {
+            return Err(de::Error::custom(format!("{name} does not belong to a guard of the kind {}", fields.kind)));
+        }
+        let missing = <D::Error as de::Error>::missing_field;
+        let default = fields.default.unwrap_or_default();
+        Ok(match fields.kind.as_str() {
+            "refused" => {
+                Guard::Refused { max_percent: fields.max_percent.ok_or_else(|| missing("max_percent"))?, default }
+            }
+            "health" => Guard::Health {
+                max_worse_percent: fields.max_worse_percent.ok_or_else(|| missing("max_worse_percent"))?,
+                default,
+            },
+            "signal" => Guard::Signal {},
+            _ => Guard::Prometheus {
+                query: fields.query.ok_or_else(|| missing("query"))?,
+                above: fields.above,
+                below: fields.below,
+            },
+        })
+    }
 }
 
 impl Guard {

@@ -336,6 +336,8 @@ mod tests {
             (json!({"kind": "prometheus", "query": "up"}), "either above or below"),
             (json!({"kind": "prometheus", "query": " ", "above": 1}), "query is required"),
             (json!({"kind": "prometheus", "query": "up", "above": 1, "below": 0}), "either above or below"),
+            (json!({"kind": "health", "max_percent": 1}), "max_percent does not belong to a guard of the kind health"),
+            (json!({"kind": "signal", "default": true}), "default does not belong to a guard of the kind signal"),
         ];
         for (guard, why) in rows {
             let refusal = of(guard.clone()).expect_err("refused");
