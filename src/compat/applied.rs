@@ -1,11 +1,12 @@
 //! `POST /configs/…/applied`: a client reports that it has applied the release that it pulled, or why it could not.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
-use axum::http::{StatusCode, Uri, header};
+use axum::http::{HeaderName, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
@@ -17,7 +18,8 @@ use super::answer;
 use super::client_request::ClientRequest;
 use super::doc::{self, Doc};
 use super::lookup::{Named, lookup};
-use crate::openapi::{Reply, Security, schema_of};
+use crate::model::limits;
+use crate::openapi::{Param, Reply, Security, schema_of};
 use crate::reads::{ConfigSource, ReadRefusal};
 
 /// Suffix of the path, after the name of a file, which may contain slashes.
@@ -25,11 +27,13 @@ pub(super) const SUFFIX: &str = "/applied";
 /// Limit of a report, whose message is stored up to 1 KiB.
 const BODY_BYTES_MAX: usize = 16 * 1024;
 const BODY_WITHIN: Duration = Duration::from_secs(5);
+/// Header for warnings on unknown members, as on the management surface for answers without a body.
+const WARNINGS: HeaderName = HeaderName::from_static("x-thuban-warnings");
 
 pub(super) const APPLIED: Doc = Doc {
     summary: "A client says that it has applied the release that it pulled, or why it could not.",
     path: doc::FILE,
-    query: &[doc::DATA_CENTER, doc::IP],
+    query: &[doc::DATA_CENTER, doc::IP, UNKNOWN],
     body: Some(schema_of::<ReportBody>()),
     security: Security::Reader,
     replies: |schemas| {
@@ -41,6 +45,13 @@ pub(super) const APPLIED: Doc = Doc {
         [taken].into_iter().chain(refusals).collect()
     },
 };
+
+const UNKNOWN: Param = Param::word(
+    "unknown",
+    "What becomes of a report with members that are not known: it is taken, and the header `X-Thuban-Warnings` names \
+     them, or it is refused.",
+    &["warn", "refuse"],
+);
 
 /// Report of a client on the release that it pulled.
 #[derive(Deserialize, JsonSchema)]
@@ -71,29 +82,56 @@ pub(super) async fn applied<S: ConfigSource>(
         Err(refusal) => Err(refusal),
     };
     match surface.take(named, &ask, body).await {
-        Ok(()) => StatusCode::NO_CONTENT.into_response(),
+        Ok(warnings) => {
+            let mut response = StatusCode::NO_CONTENT.into_response();
+            if let Some(warnings) = HeaderValue::from_str(&warnings).ok().filter(|warnings| !warnings.is_empty()) {
+                response.headers_mut().insert(WARNINGS, warnings);
+            }
+            response
+        }
         Err(refusal) => refusal.for_path(ask.uri.path()),
     }
 }
 
 impl<S: ConfigSource> Surface<S> {
+    /// Takes a report; returns its warnings.
     async fn take(
         &self,
         named: Result<Named, ReadRefusal>,
         ask: &ClientRequest,
         body: Body,
-    ) -> Result<(), ReadRefusal> {
+    ) -> Result<String, ReadRefusal> {
         let lookup = named.and_then(|named| lookup(named, ask));
         let wanted = lookup.as_ref().ok().map(|lookup| (lookup.group.as_str(), lookup.namespaces.as_slice()));
         let admitted = self.reads.admit(ask.asker(), wanted)?;
         let lookup = lookup?;
         let bytes = read(body).await?;
-        let ReportBody { release_key, ok, message } = serde_json::from_slice(&bytes)
-            .map_err(|error| ReadRefusal::BadRequest(format!("the body is not a report: {error}")))?;
+        let (ReportBody { release_key, ok, message }, warnings) = parse(&bytes)?;
+        if !warnings.is_empty() && ask.query().get(UNKNOWN.name).as_deref() == Some("refuse") {
+            return Err(ReadRefusal::BadRequest(warnings));
+        }
         let message = message.as_deref().unwrap_or_default();
         self.reads.applied(&admitted, lookup, &release_key, (ok, message), ask.reader(Duration::ZERO));
-        Ok(())
+        Ok(warnings)
     }
+}
+
+/// Parses a report; returns a warning for each unknown member, too.
+fn parse(bytes: &[u8]) -> Result<(ReportBody, String), ReadRefusal> {
+    let no_report = |error| ReadRefusal::BadRequest(format!("the body is not a report: {error}"));
+    if !bytes.trim_ascii_start().starts_with(b"{") {
+        return Err(ReadRefusal::BadRequest("the body is not a report: an object is expected".to_owned()));
+    }
+    let mut strange = BTreeSet::new();
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let report = serde_ignored::deserialize(&mut json, |path| {
+        if strange.len() < limits::UNKNOWN_FIELDS_TOLD_MAX {
+            strange.insert(format!("{path} is not known"));
+        }
+    })
+    .map_err(no_report)?;
+    json.end().map_err(no_report)?;
+    Ok((report, Vec::from_iter(strange).join(", ")))
 }
 
 async fn read(body: Body) -> Result<Bytes, ReadRefusal> {

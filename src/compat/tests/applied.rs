@@ -8,13 +8,17 @@ use crate::origin::Origin;
 const PATH: &str = "/configs/app/default/application/applied";
 
 async fn report(served: &Served, target: &str, headers: &[(&str, &str)], body: &str) -> StatusCode {
+    answer(served, target, headers, body).await.status()
+}
+
+async fn answer(served: &Served, target: &str, headers: &[(&str, &str)], body: &str) -> axum::response::Response {
     let mut request = Request::builder().method(Method::POST).uri(target);
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
     let request = request.extension(ConnectInfo(SocketAddr::from(([192, 0, 2, 7], 1))));
     let request = request.body(Body::from(body.to_owned())).expect("a request");
-    served.router.clone().oneshot(request).await.expect("infallible").status()
+    served.router.clone().oneshot(request).await.expect("infallible")
 }
 
 #[tokio::test(start_paused = true)]
@@ -63,6 +67,28 @@ async fn what_is_remembered_of_a_client_is_paid_by_its_user_or_app() {
     assert_eq!(*served.source.0.payers.lock(), [Origin::of_app("app"); 3]);
 }
 
+/// As on the management surface: a warning, or with `?unknown=refuse` a refusal.
+#[tokio::test(start_paused = true)]
+async fn a_member_that_is_not_known_is_named() {
+    let served = Served::new();
+    served.source.publish("default", "application", "a=1");
+    let body = |more: &str| format!(r#"{{"releaseKey":"default-app-application-1","ok":true{more}}}"#);
+    let strange = body(r#","version":1,"at":{"x":2}"#);
+    let warnings = "at is not known, version is not known";
+    for (target, body, status, expected) in [
+        (PATH.to_owned(), &body(""), 204, None),
+        (PATH.to_owned(), &strange, 204, Some(warnings)),
+        (format!("{PATH}?unknown=warn"), &strange, 204, Some(warnings)),
+        (format!("{PATH}?unknown=refuse"), &strange, 400, None),
+        (format!("{PATH}?unknown=refuse"), &body(r#","message":"m""#), 204, None),
+    ] {
+        let answer = answer(&served, &target, &[], body).await;
+        let told = answer.headers().get("x-thuban-warnings").map(|value| value.to_str().expect("a text"));
+        assert_eq!((answer.status().as_u16(), told), (status, expected), "{target} {body}");
+    }
+    assert_eq!(served.source.0.said.lock().len(), 4, "what was refused was not taken");
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_no_report_is_refused() {
     let served = Served::new();
@@ -70,6 +96,7 @@ async fn what_is_no_report_is_refused() {
     for (target, body, status) in [
         (PATH, "", 400),
         (PATH, "[]", 400),
+        (PATH, r#"["k",true,null]"#, 400),
         (PATH, r#"{"releaseKey":"k"}"#, 400),
         (PATH, r#"{"ok":true}"#, 400),
         (PATH, r#"{"releaseKey":1,"ok":true}"#, 400),
