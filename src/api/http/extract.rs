@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
+use super::answer::joined;
 use super::app::App;
 use super::bodies::{read_body, read_body_within};
 use super::doc::{Input, Sketch};
@@ -96,6 +97,12 @@ impl<T> Batch<T> {
     /// Refuses the items that `check` refuses.
     pub(crate) fn checked(self, check: impl Fn(&T) -> Result<(), Refusal>) -> Self {
         Batch { items: write::checked(self.items, check), ..self }
+    }
+
+    /// Adds the warnings on values of each item.
+    pub(crate) fn warned(self, warnings: impl Fn(&T) -> Vec<String>) -> Self {
+        let of_values = self.items.iter().map(|item| item.as_ref().map(&warnings).unwrap_or_default()).collect();
+        Batch { warnings: joined(self.warnings, of_values), ..self }
     }
 
     /// Converts each item with `make`, or refuses it.

@@ -177,6 +177,7 @@ pub(crate) async fn save(
     caller: Caller,
     (due, batch): (XdsWarnings, Batch<InstanceDraft>),
 ) -> ApiResult {
+    let batch = batch.warned(InstanceDraft::warnings);
     let outcomes = app.operations.instances(&caller, op, batch.items).await?;
     let advice = app.operations.advice_on_instances(&outcomes, due);
     Ok(answer::batch(&app, outcomes, answer::joined(batch.warnings, advice)))
@@ -218,7 +219,8 @@ pub(crate) async fn register_one(
     due: XdsWarnings,
     batch: Batch<InstanceDraft>,
 ) -> ApiResult {
-    write_of_itself(&app, &caller, Op::Create, (batch.checked(InstanceDraft::check_new), due)).await
+    let batch = batch.warned(InstanceDraft::warnings).checked(InstanceDraft::check_new);
+    write_of_itself(&app, &caller, Op::Create, (batch, due)).await
 }
 
 pub(crate) const DEREGISTER_ONE: Doc =

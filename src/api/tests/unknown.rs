@@ -49,6 +49,8 @@ fn bodies() -> [(&'static str, Value, &'static [&'static str]); 6] {
 async fn a_field_that_nothing_reads_is_told_of_or_refused() {
     let bench = Bench::start().await;
     let token = bench.log_in().await;
+    let service = json!({"namespace": "n", "name": "s"});
+    bench.send("POST", "/naming/v1/services", Some(&token), service).await;
     for (path, body, fields) in bodies() {
         let told: Vec<_> = fields.iter().map(|field| format!("{field} is not known")).collect();
         let (status, answer) = bench.send("POST", &format!("{path}?unknown=refuse"), Some(&token), json!([body])).await;
@@ -75,6 +77,7 @@ async fn null_is_absent_at_every_depth() {
     let bench = Bench::start().await;
     let token = bench.log_in().await;
     let rows = [
+        ("/naming/v1/services", json!({"name": "s", "namespace": "n", "metadata": {"k": null}, "ports": null})),
         (
             "/naming/v1/ratelimits",
             json!({"name": "r", "namespace": "n", "type": null, "metadata": null, "rules": [{"name": null, "apis": null,
@@ -87,7 +90,6 @@ async fn null_is_absent_at_every_depth() {
                    "arguments": null, "random_percent": null}, "destinations": [{"service": "s", "namespace": "n",
                    "labels": {"v": {"type": null, "value": "1", "value_type": null}}, "weight": null}]}]}}),
         ),
-        ("/naming/v1/services", json!({"name": "s", "namespace": "n", "metadata": {"k": null}, "ports": null})),
         ("/config/v1/configfilegroups", json!({"name": "g", "namespace": "n", "comment": null})),
     ];
     for (path, body) in rows {
@@ -111,5 +113,39 @@ async fn null_is_absent_at_every_depth() {
         .await;
     let info = answer["responses"][0]["info"].as_str().unwrap_or_default();
     assert!(answer["code"] == json!(400001) && info.contains("rules[0]"), "{answer}");
+    bench.stop().await;
+}
+
+/// The fields of an instance that a caller may mean by another name, and a value that is replaced.
+#[tokio::test]
+async fn an_instance_loses_nothing_silently() {
+    let bench = Bench::start().await;
+    let token = bench.log_in().await;
+    let of = |more: Value| {
+        let address = json!({"namespace": "n", "service": "s", "host": "10.0.0.1", "port": 80});
+        super::upstream::with(&address, &more)
+    };
+    let ttl = |ttl: u64| of(json!({"healthCheck": {"type": "HEARTBEAT", "heartbeat": {"ttl": ttl}}}));
+    let replaced = "healthCheck.heartbeat.ttl is 600 s, which is not 1 to 60: 5 s is used";
+    for (body, expected) in [
+        (of(json!({"labels": {"version": "1"}})), vec!["labels is not known"]),
+        (of(json!({"location": {"city": "x"}})), vec!["location.city is not known"]),
+        (ttl(60), vec![]),
+        (ttl(600), vec![replaced]),
+    ] {
+        for (method, path) in
+            [("POST", "/v1/RegisterInstance"), ("POST", "/naming/v1/instances"), ("PUT", "/naming/v1/instances")]
+        {
+            let (_, answer) = bench.send(method, path, Some(&token), body.clone()).await;
+            let item = answer["responses"].get(0).unwrap_or(&answer);
+            let warnings: Vec<_> = item["warnings"].as_array().into_iter().flatten().collect();
+            assert_eq!(warnings, expected, "{method} {path} {answer}");
+        }
+    }
+    for (path, body) in [("/v1/Heartbeat", of(json!({"beat": 1}))), ("/v1/DeregisterInstance", of(json!({"beat": 1})))]
+    {
+        let (_, answer) = bench.send("POST", path, Some(&token), body).await;
+        assert_eq!(unread(&answer), ["beat is not known"], "{path} {answer}");
+    }
     bench.stop().await;
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
+use std::ops::RangeInclusive;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -118,12 +119,17 @@ pub struct HeartbeatDraft {
     pub ttl: Option<Uint32>,
 }
 
+/// Seconds between two heartbeats that an instance may ask for.
+const TTL_SECONDS: RangeInclusive<u32> = 1..=limits::HEARTBEAT_TTL_SECONDS_MAX;
+
 impl HealthCheckDraft {
-    /// Returns the ttl in seconds; the default if it is absent or out of range.
+    /// Returns the ttl in seconds; the default if it is absent or out of range, as on other servers of the family.
     fn ttl(&self) -> u32 {
-        let given = self.heartbeat.as_ref().and_then(|heartbeat| heartbeat.ttl).map(|ttl| ttl.0);
-        let in_range = given.filter(|ttl| (1..=limits::HEARTBEAT_TTL_SECONDS_MAX).contains(ttl));
-        in_range.unwrap_or(limits::HEARTBEAT_TTL_SECONDS)
+        self.given_ttl().filter(|ttl| TTL_SECONDS.contains(ttl)).unwrap_or(limits::HEARTBEAT_TTL_SECONDS)
+    }
+
+    fn given_ttl(&self) -> Option<u32> {
+        self.heartbeat.as_ref().and_then(|heartbeat| heartbeat.ttl).map(|ttl| ttl.0)
     }
 }
 
@@ -227,6 +233,17 @@ impl InstanceDraft {
         let why = "an id of 40 hex digits has to be the one that namespace, service, vpc_id, host and port make: \
                    leave it out, or give one of another form";
         Err(Refusal::new(Code::InvalidInstanceId, why))
+    }
+
+    /// Returns warnings on values that are replaced by others.
+    pub fn warnings(&self) -> Vec<String> {
+        let given = self.health_check.as_ref().and_then(HealthCheckDraft::given_ttl);
+        let replaced = given.filter(|ttl| !TTL_SECONDS.contains(ttl));
+        let warning = |ttl| {
+            let (most, used) = (limits::HEARTBEAT_TTL_SECONDS_MAX, limits::HEARTBEAT_TTL_SECONDS);
+            format!("healthCheck.heartbeat.ttl is {ttl} s, which is not 1 to {most}: {used} s is used")
+        };
+        replaced.map(warning).into_iter().collect()
     }
 
     pub fn check_update(&self) -> Result<(), Refusal> {
