@@ -20,6 +20,8 @@ use crate::model::spelling::is_same_name;
 use crate::origin::Origin;
 use crate::reads::{Asker, ConfigSource, Reader, ReaderCredentials};
 
+/// Values that clients send for an absent value.
+pub(super) const NO_VALUE: [&str; 3] = ["", "-1", "undefined"];
 const TOKEN_SCHEME: &str = "Bearer";
 const TIMESTAMP: HeaderName = HeaderName::from_static("timestamp");
 /// Token that is never issued.
@@ -62,6 +64,11 @@ impl ClientRequest {
         Query(self.uri.query().unwrap_or_default())
     }
 
+    /// Returns the address that the client reports.
+    pub(super) fn named_address(&self) -> Option<Cow<'_, str>> {
+        self.query().get("ip").filter(|ip| !NO_VALUE.contains(&&**ip))
+    }
+
     /// Returns the user agent of the client.
     pub(super) fn agent(&self) -> &str {
         self.agent.as_ref().and_then(|agent| agent.to_str().ok()).unwrap_or_default()
@@ -69,7 +76,8 @@ impl ClientRequest {
 
     /// Returns the client in the form in which the register of clients stores it.
     pub(super) fn reader(&self, hold: Duration) -> Reader<'_> {
-        Reader { agent: self.agent(), origin: Origin::of_any(self.address), hold }
+        let (agent, origin, connection) = (self.agent(), Origin::of_any(self.address), self.address);
+        Reader { agent, origin, hold, connection, is_named: self.named_address().is_some() }
     }
 
     /// Returns the client in the form that authentication uses.

@@ -6,14 +6,12 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::client_request::{ClientRequest, Query};
+use super::client_request::{ClientRequest, NO_VALUE, Query};
 use crate::model::config_lookup::{ClientLabels, Lookup, chain};
 use crate::reads::ReadRefusal;
 
 /// Maximum notification id: some clients store it in 32 signed bits.
 const NOTIFICATION_ID_MAX: u64 = i32::MAX as u64;
-/// Values that clients send for an absent value.
-const NO_VALUE: [&str; 3] = ["", "-1", "undefined"];
 /// Label with the whole parameter, as Apollo compares it.
 const WHOLE_LABEL: &str = "label";
 
@@ -38,12 +36,7 @@ pub(super) fn lookup((app, cluster, file): Named, ask: &ClientRequest) -> Result
 /// the connection.
 pub(super) fn address_of(ask: &ClientRequest) -> String {
     let seen = || ask.address.map(|address| address.to_string()).unwrap_or_default();
-    named_address(ask).map_or_else(seen, Cow::into_owned)
-}
-
-/// Returns the address that the client reports.
-pub(super) fn named_address(ask: &ClientRequest) -> Option<Cow<'_, str>> {
-    ask.query().get("ip").filter(|ip| !NO_VALUE.contains(&&**ip))
+    ask.named_address().map_or_else(seen, Cow::into_owned)
 }
 
 fn client(ask: &ClientRequest) -> ClientLabels {

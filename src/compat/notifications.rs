@@ -16,7 +16,7 @@ use super::Surface;
 use super::answer::{self, closing, not_modified};
 use super::client_request::ClientRequest;
 use super::doc::{self, Doc};
-use super::lookup::{address_of, is_app_id, named_address};
+use super::lookup::{address_of, is_app_id};
 use super::notifications_param;
 use crate::connections::later;
 use crate::model::config_lookup::{DEFAULT_NAMESPACE, chain};
@@ -96,11 +96,7 @@ impl<S: ConfigSource> Surface<S> {
         let wanted = app.as_deref().map(|app| (app, namespaces.as_slice()));
         let admitted = self.reads.admit(ask.asker(), wanted)?;
         let (cluster, request) = read(ask, namespaces)?;
-        let client = PollingClient {
-            reader: ask.reader(self.settings.hold),
-            address: address_of(ask),
-            is_named: named_address(ask).is_some(),
-        };
+        let client = PollingClient { reader: ask.reader(self.settings.hold), address: address_of(ask) };
         let hold = self.reads.poll(admitted, request, client, &(ask.address, ask.query().raw()))?;
         Ok((cluster, hold))
     }

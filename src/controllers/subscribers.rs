@@ -5,8 +5,8 @@
 //! release, that node returns only that many, outdated ones first, and a mark of each other client, so that it is
 //! counted once too.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -206,6 +206,7 @@ fn merged(answers: Vec<(NodeId, Option<Subscribed>)>) -> ClusterSubscribers {
             }
         }
     }
+    drop_assumed(&mut newest);
     all.amount += newest.len() as u64;
     for told in newest.values() {
         all.current += u64::from(told.mark.2);
@@ -216,6 +217,21 @@ fn merged(answers: Vec<(NodeId, Option<Subscribed>)>) -> ClusterSubscribers {
     all.clients = newest.into_values().filter_map(|told| Some(MemberClient(told.node, told.client?))).collect();
     all.clients.sort_by(|one, other| who(&one.1).cmp(&who(&other.1)));
     all
+}
+
+/// Removes rows that were made from polls without an address, if another node knows a client of the same program that
+/// names its address in pulls through that connection: it is the same one.
+fn drop_assumed(clients: &mut HashMap<u64, Told>) {
+    let known = clients.values().filter_map(|told| told.client.as_ref());
+    let named = known.filter(|client| !client.connection.is_empty());
+    let named: HashSet<_> = named.map(|client| (client.connection.clone(), client.agent.clone())).collect();
+    if named.is_empty() {
+        return;
+    }
+    clients.retain(|_, told| {
+        let assumed = told.client.as_ref().filter(|client| client.is_assumed);
+        assumed.is_none_or(|client| !named.contains(&(client.address.clone(), client.agent.clone())))
+    });
 }
 
 #[cfg(test)]
@@ -238,6 +254,8 @@ mod tests {
             message: String::new(),
             applied_at: None,
             is_reported: false,
+            is_assumed: false,
+            connection: String::new(),
         }
     }
 
@@ -255,6 +273,18 @@ mod tests {
             clients.iter().map(|MemberClient(id, client)| (*id, client.address.as_str(), client.version)).collect();
         assert_eq!((amount, current, silent), (3, 2, vec![3]));
         assert_eq!(rows, [(1, "a", 2), (2, "b", 2), (2, "c", 1)]);
+    }
+
+    /// A balancer sends the pulls and the polls of one client to two nodes, and only its pulls name its address.
+    #[test]
+    fn a_client_that_names_itself_in_pulls_alone_counts_once() {
+        let named = Subscription { connection: "192.0.2.7".to_owned(), ..client("10.0.0.1", 2, 900, true) };
+        let assumed = |address: &str| Subscription { is_assumed: true, ..client(address, 2, 5, true) };
+        let other = Subscription { agent: "b".to_owned(), ..assumed("192.0.2.7") };
+        let two = answer_of(vec![assumed("192.0.2.7"), assumed("192.0.2.8"), other]);
+        let ClusterSubscribers { amount, clients, .. } = merged(vec![(1, answer_of(vec![named])), (2, two)]);
+        let rows: Vec<_> = clients.iter().map(|one| (one.1.address.as_str(), one.1.agent.as_str())).collect();
+        assert_eq!((amount, rows), (3, vec![("10.0.0.1", "a"), ("192.0.2.7", "b"), ("192.0.2.8", "a")]));
     }
 
     #[test]

@@ -40,8 +40,6 @@ pub struct PollRequest {
 pub struct PollingClient<'a> {
     pub reader: Reader<'a>,
     pub address: String,
-    /// True if the client names this address itself, in its polls as well.
-    pub is_named: bool,
 }
 
 /// A change of a file.
@@ -84,10 +82,10 @@ impl<S: ConfigSource> ConfigReads<S> {
 }
 
 impl<S: ConfigSource> ConfigPoll<S> {
-    /// Records that the client is connected. A client that learned the newest change from another node, and polls here
-    /// now, is taken to have that release, as clients pull at once after a change. This holds only if its poll names
-    /// its address: some clients name one in their pulls only, and would be recorded under two.
-    fn note(&self, PollingClient { reader, address, is_named }: PollingClient<'_>) {
+    /// Records that the client is connected. A client that learned the newest change from another node, or before this
+    /// one started, and polls here now, is taken to have that release, as clients pull at once after a change. A client
+    /// whose poll names no address is known by that of its connection until it names another one in a pull.
+    fn note(&self, PollingClient { reader, address }: PollingClient<'_>) {
         let source = self.reads.source();
         let mut lookup = self.lookup();
         lookup.client.address = address;
@@ -96,8 +94,7 @@ impl<S: ConfigSource> ConfigPoll<S> {
             if source.note_polled(reader, &lookup) {
                 continue;
             }
-            if is_named
-                && source.notification_id(&lookup).map(i64::from) == Some(file.known_id)
+            if source.notification_id(&lookup).map(i64::from) == Some(file.known_id)
                 && let Some(released) = source.resolve_by_address(&lookup)
                 && (!released.encrypted || self.reads.admit_to_sealed(&self.admitted, &released).is_ok())
             {

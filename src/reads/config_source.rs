@@ -131,6 +131,10 @@ pub struct Reader<'a> {
     pub origin: Origin,
     /// Time for which its poll is held; zero for a pull.
     pub hold: Duration,
+    /// Address of its connection, if known.
+    pub connection: Option<IpAddr>,
+    /// True if the request names the client's address.
+    pub is_named: bool,
 }
 
 /// A member of the cluster that serves config clients.

@@ -64,6 +64,8 @@ impl RuleReport {
             agent: &self.agent,
             origin: self.origin,
             hold: Duration::ZERO,
+            connection: None,
+            is_named: true,
         };
         let catalog = member.state().view();
         let named = self.named(catalog.rules.of(self.family));

@@ -1,6 +1,7 @@
 //! One client with the topic that it asks for and the version that it was sent.
 
 use std::collections::HashSet;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +32,10 @@ pub(super) struct Subscriber {
     /// Set if the release is known from the client's report alone. The labels may then differ from those it was served
     /// with.
     pub(super) is_reported: bool,
+    /// Set if the release is inferred from polls that name no address; the client may name one in its pulls.
+    pub(super) is_assumed: bool,
+    /// Address of the connection of its last pull, if the client names another one.
+    pub(super) connection: Option<IpAddr>,
     /// Time after `heard` for which the client counts as present.
     pub(super) stays: Duration,
     /// Origin that pays for this entry, and the bytes it pays for.
@@ -220,6 +225,8 @@ impl Subscriber {
             message: report.map(|report| report.message.to_string()).unwrap_or_default(),
             applied_at: report.map(|report| report.at),
             is_reported: self.is_reported,
+            is_assumed: self.is_assumed,
+            connection: self.connection.map(|connection| connection.to_string()).unwrap_or_default(),
         }
     }
 }

@@ -12,12 +12,14 @@
 
 mod asked;
 mod callers;
+mod client;
 mod entry;
 pub mod fleet;
 mod hold_state;
 pub mod holders;
 mod kept;
 pub mod lists;
+mod polls;
 pub mod refusals;
 mod reports;
 mod rule_sets;
@@ -50,6 +52,7 @@ use refusals::Refusals;
 use rule_sets::RuleSets;
 use streams::Streams;
 
+pub use client::Client;
 pub use hold_state::{Applied, HoldState};
 pub use reports::{FileReport, RuleWord, Word};
 pub use subscribed::{ClientMark, Subscribed};
@@ -71,27 +74,6 @@ const SHARE_OF_ORIGIN: usize = 4;
 const FILES: &str = "configfile";
 /// Kind of clients of lists of instances.
 const LISTS: &str = "instances";
-
-/// Client that makes a request.
-#[derive(Clone, Copy, Debug)]
-pub struct Client<'a> {
-    /// Address as matched by gray releases.
-    pub address: &'a str,
-    /// User agent, truncated to [`limits::AGENT_BYTES_MAX`] when it is stored.
-    pub agent: &'a str,
-    /// Origin of the requests, independent of what the client claims. It pays for the entry.
-    pub origin: Origin,
-    /// Maximum time that the client waits for changes; zero for a plain pull.
-    pub hold: Duration,
-}
-
-impl Client<'_> {
-    /// Returns the time for which the client counts as present after a contact. A plain pull does not change
-    /// `before`.
-    fn stays(&self, before: Duration) -> Duration {
-        if self.hold.is_zero() { before } else { self.hold + GRACE }
-    }
-}
 
 /// A client that has something, as exchanged between nodes and returned to callers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -125,6 +107,12 @@ pub struct Subscription {
     /// Set if the node knows the version from the client's report alone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_reported: bool,
+    /// Set if the client was seen only by polls that name no address, and may have another one in its pulls.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_assumed: bool,
+    /// Address of its connection, if that is another one than the client names in its pulls.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub connection: String,
 }
 
 impl Subscription {
@@ -156,6 +144,8 @@ pub struct Subscribers {
     shards: [Mutex<Shard>; SHARDS],
     places: OriginQuota,
     bytes: OriginQuota,
+    /// Limit on the entries of [`Shard::by_connection`].
+    connections: OriginQuota,
     rule_sets: RuleSets,
     streams: Streams,
     refusals: Refusals,
@@ -167,11 +157,18 @@ struct Shard {
     swept: Instant,
     /// Clients by the hash of their topic, then by the hash of their identity.
     topics: HashMap<u64, HashMap<u64, Subscriber>>, // bound: clients
+    by_connection: polls::ByConnection,
+}
+
+impl Shard {
+    fn new() -> Shard {
+        Shard { swept: Instant::now(), topics: HashMap::new(), by_connection: polls::ByConnection::default() }
+    }
 }
 
 impl Default for Subscribers {
     fn default() -> Self {
-        let shard = || Mutex::new(Shard { swept: Instant::now(), topics: HashMap::new() });
+        let shard = || Mutex::new(Shard::new());
         let shares = |total: usize| OriginQuota::new(total, total / SHARE_OF_ORIGIN);
         Subscribers {
             began: Instant::now(),
@@ -179,6 +176,7 @@ impl Default for Subscribers {
             shards: std::array::from_fn(|_| shard()),
             places: shares(limits::SUBSCRIPTIONS_MAX),
             bytes: shares(limits::SUBSCRIPTIONS_BYTES_MAX),
+            connections: shares(limits::SUBSCRIPTIONS_MAX),
             rule_sets: RuleSets::default(),
             streams: Streams::default(),
             refusals: Refusals::default(),
@@ -235,6 +233,9 @@ impl Subscribers {
         now: impl FnOnce() -> Timestamp,
     ) {
         self.note_file(Source::Given, client, labels, namespaces, (file, released), now);
+        if let Some(connection) = client.other_address() {
+            self.name_connection(self.topic_of_file(&released.group, file), connection, client);
+        }
     }
 
     fn note_file(
@@ -264,18 +265,6 @@ impl Subscribers {
             let given = DeliveredVersion::File { namespace, file: stored, version: released.version, key };
             (wants, labels.clone(), given)
         });
-    }
-
-    /// Records that a client waits for changes of a file. Returns false if the register does not know what it was sent.
-    pub fn polled(&self, client: Client<'_>, group: &str, file: &str) -> bool {
-        let topic = self.topic_of_file(group, file);
-        let who = self.who(client);
-        let mut shard = self.shard(who).lock();
-        let known = shard.topics.get_mut(&topic).and_then(|clients| clients.get_mut(&who));
-        let Some(entry) = known.filter(|entry| entry.is_there(Instant::now())) else { return false };
-        (entry.heard, entry.stays) = (Instant::now(), client.stays(entry.stays));
-        self.pass(entry, client.origin);
-        true
     }
 
     /// Records that a client was sent the rules of a family for a service, or already has them.
@@ -312,13 +301,15 @@ impl Subscribers {
         if let Some(entry) = known {
             (entry.heard, entry.stays) = (heard, client.stays(entry.stays));
             let is_paid = self.pass(entry, client.origin);
+            entry.connection = client.other_address().or(entry.connection);
             if is_known(entry) {
                 entry.is_reported &= source == Source::Reported;
+                entry.is_assumed &= client.is_assumed();
                 return;
             }
             let (before, (wants, labels, given)) = (entry.bytes, make());
             (entry.wants, entry.labels, entry.given, entry.since) = (wants, labels, given, now());
-            entry.is_reported = source == Source::Reported;
+            (entry.is_reported, entry.is_assumed) = (source == Source::Reported, client.is_assumed());
             entry.forget_reports();
             entry.bytes = entry.size();
             self.bytes.give_back(entry.origin, before);
@@ -350,6 +341,8 @@ impl Subscribers {
             since: now(),
             heard,
             is_reported: source == Source::Reported,
+            is_assumed: client.is_assumed(),
+            connection: client.other_address(),
             stays,
             origin,
             bytes: 0,
@@ -383,6 +376,7 @@ impl Subscribers {
             return;
         }
         shard.swept = now;
+        self.sweep_connections(shard, now);
         shard.topics.retain(|_, clients| {
             clients.retain(|_, entry| {
                 let is_there = entry.is_there(now);
@@ -402,7 +396,11 @@ impl Subscribers {
     }
 
     fn who(&self, client: Client<'_>) -> u64 {
-        self.hashing.hash_one((client.address, first_bytes(client.agent, limits::AGENT_BYTES_MAX)))
+        self.who_at(client.address, client.agent)
+    }
+
+    fn who_at(&self, address: &str, agent: &str) -> u64 {
+        self.hashing.hash_one((address, first_bytes(agent, limits::AGENT_BYTES_MAX)))
     }
 
     fn mark_of_key(&self, release_key: &str) -> u64 {

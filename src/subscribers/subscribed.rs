@@ -88,6 +88,8 @@ mod tests {
             message: String::new(),
             applied_at: None,
             is_reported: false,
+            is_assumed: false,
+            connection: String::new(),
         }
     }
 

@@ -66,6 +66,7 @@ mod real_clients;
 mod removal;
 mod replicas;
 mod restores;
+mod returning_clients;
 mod rights;
 mod rolling;
 mod rollout;

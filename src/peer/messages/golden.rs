@@ -183,6 +183,8 @@ fn the_bytes_of_answers_of_the_node() {
         message: String::new(),
         applied_at: None,
         is_reported: false,
+        is_assumed: false,
+        connection: String::new(),
     };
     let refused = Subscription {
         is_xds: true,

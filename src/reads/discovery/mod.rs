@@ -115,6 +115,8 @@ impl<A: Send + 'static> Discovery<A> {
             agent: &question.agent,
             origin: self.caller.origin(),
             hold: question.hold,
+            connection: None,
+            is_named: true,
         };
         let (labels, now) = (|| question.labels(), || self.operations.node().now());
         let (subscribers, key) =

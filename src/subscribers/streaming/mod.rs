@@ -225,6 +225,8 @@ pub(super) fn to_subscription(client: &StreamClient, found: ReleaseStanding) -> 
         message: found.message,
         applied_at: found.refused_at,
         is_reported: false,
+        is_assumed: false,
+        connection: String::new(),
     }
 }
 
