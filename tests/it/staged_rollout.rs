@@ -419,4 +419,21 @@ async fn default_guards_that_measure_nobody_pass_and_say_so() {
     expect_state(&api, "done").await;
     let (action, comment) = history(&api).await.remove(0);
     assert!(action == "promote" && comment.starts_with("refused: no client has the release, the default"), "{comment}");
+    // By the command line.
+    let endpoint = format!("http://{}", cluster.ports(1).api);
+    let line = async |words: String| {
+        let words: Vec<_> = words.split_whitespace().collect();
+        run(&endpoint, cluster.token(), &words, "").await.expect(0)
+    };
+    let own = json!([{"kind": "health", "max_worse_percent": 5.0}]);
+    for (name, more, guards) in
+        [("plain", "", expected), ("bare", "--no-guards", json!([])), ("own", "--guard health=5", own)]
+    {
+        let file = "configfile/app/application -n default";
+        line(format!("release {file} --name {name} --plan 50%:1h,100% --by CLIENT_IP {more}")).await;
+        let path = format!("{RELEASES}?namespace=default&group=app&file_name=application&release_name={name}");
+        let answer = api.get(&path).await.expect_code(200_000);
+        assert_eq!(answer.body["configFileReleases"][0]["rollout"]["guards"], guards, "{name}: {answer}");
+        line(format!("rollout stop {file}")).await;
+    }
 }

@@ -96,9 +96,9 @@ async fn measure_queries(prometheus: Option<&Prometheus>, live: &LiveRollout) ->
     join_all(asked).await.into_iter().fold(Measured::Kept, Measured::and)
 }
 
+/// Measures the guards on clients. Those of other kinds only wait for members that do not answer.
 async fn measure_clients(node: &Node, own: &Arc<Subscribers>, live: &LiveRollout) -> Measured {
-    let is_of_clients = |guard: &&Guard| matches!(guard, Guard::Refused { .. } | Guard::Health { .. });
-    let guards: Vec<Guard> = live.rollout.plan.guards.iter().filter(is_of_clients).cloned().collect();
+    let guards = live.rollout.plan.guards.clone();
     if guards.is_empty() {
         return Measured::Kept;
     }
@@ -116,7 +116,7 @@ async fn measure_clients(node: &Node, own: &Arc<Subscribers>, live: &LiveRollout
             Guard::Health { max_worse_percent, default } => {
                 of_health(&clients.holders.hosts(), hosts(), max_worse_percent.0, *default, unsure.as_deref())
             }
-            Guard::Signal {} | Guard::Prometheus { .. } => Measured::Kept,
+            Guard::Signal {} | Guard::Prometheus { .. } => clients.all_answered(),
         });
         measured.fold(Measured::Kept, Measured::and)
     };
@@ -125,6 +125,14 @@ async fn measure_clients(node: &Node, own: &Arc<Subscribers>, live: &LiveRollout
 }
 
 impl ClusterHolders {
+    /// Returns the result of a guard that needs no clients.
+    fn all_answered(&self) -> Measured {
+        match self.silent.first() {
+            Some(node) => Measured::fault(format!("node {node} does not answer")),
+            None => Measured::Kept,
+        }
+    }
+
     /// Returns the reason why these may not be all clients that have the release.
     fn unsure(&self, now_ms: u64, live: &LiveRollout) -> Option<String> {
         if let Some(node) = self.silent.first() {

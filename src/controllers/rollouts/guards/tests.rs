@@ -96,6 +96,8 @@ fn a_member_that_is_silent_or_began_in_the_step_leaves_doubt() {
     assert!(doubt(2, 4_000, 1_040_000) && !doubt(2, 5_000, 1_040_000), "or for as long as the step holds");
     let silent = ClusterHolders { silent: vec![3], ..clients(9_000_000) };
     assert_eq!(silent.unsure(1_020_000, &live(1)).as_deref(), Some("node 3 does not answer"));
+    let (waits, kept) = (Measured::fault("node 3 does not answer".to_owned()), Measured::Kept);
+    assert_eq!((silent.all_answered(), clients(0).all_answered()), (waits, kept), "guards of every kind wait");
     let cut = ClusterHolders { cut: vec![2], ..clients(9_000_000) };
     assert!(cut.unsure(1_020_000, &live(1)).is_some());
 }
