@@ -12,7 +12,7 @@ use super::auth::{access_keys, login, oneself, tokens, users};
 use super::config::{bundles, diff, encryption, files, groups, releases, subscribers, templates};
 use super::http::route::{self, Access, METRICS, Terms};
 use super::http::{ApiResult, App, Arguments, Caller, Doc, Inputs, reference};
-use super::naming::{aliases, drain, heartbeats, instances, lists, namespaces, services};
+use super::naming::{aliases, drain, heartbeats, instances, lists, namespaces, services, targets};
 use super::{discover, rules};
 use crate::catalog::Op;
 use crate::model::approval::RequestOp;
@@ -194,6 +194,7 @@ fn fixed_routes() -> Vec<Route> {
         guarded(GET, "/naming/v1/instances/labels", instances::labels, instances::LABELS),
         guarded(GET, "/naming/v1/instances/subscribers", lists::subscribers, lists::SUBSCRIBERS),
         held(guarded(POST, route::DRAIN, drain::drain, drain::DRAIN)),
+        guarded(GET, route::TARGETS, targets::targets, targets::TARGETS),
         guarded(POST, "/v1/RegisterInstance", instances::register_one, instances::REGISTER_ONE),
         guarded(POST, "/v1/DeregisterInstance", instances::deregister_one, instances::DEREGISTER_ONE),
         guarded(POST, "/v1/Heartbeat", heartbeats::heartbeat, heartbeats::HEARTBEAT),

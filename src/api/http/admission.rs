@@ -3,13 +3,15 @@
 use axum::extract::{FromRequestParts, MatchedPath, Request};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use axum::http::request::Parts;
-use axum::http::{Extensions, HeaderMap, Method};
+use axum::http::{Extensions, HeaderMap, HeaderValue, Method};
 use axum::response::{IntoResponse, Response};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 
 use super::app::App;
 use super::carried::Carried;
 use super::error::ApiError;
-use super::route::{Access, IMPORT, Terms, is_posted_read, is_read};
+use super::route::{Access, IMPORT, TARGETS, Terms, is_posted_read, is_read};
 use crate::address::{SITE, client_address, sender};
 use crate::catalog::Credential;
 use crate::catalog::audit::AuditNote;
@@ -21,6 +23,7 @@ use crate::operations::{Caller, token_hash};
 /// The Polaris family's own header for the same token.
 const POLARIS_TOKEN: &str = "x-polaris-token";
 const BEARER: &str = "Bearer";
+const BASIC: &str = "Basic";
 const JSON: &str = "application/json";
 /// Additional content types of the import route: an archive itself, or in a form.
 const ARCHIVES: [&str; 4] =
@@ -41,6 +44,11 @@ pub(crate) async fn admit(app: &App, terms: Terms, request: &mut Request) -> Res
     let access = terms.access;
     if access == Access::Anyone {
         return Ok(());
+    }
+    if request.uri().path() == TARGETS
+        && let Some(token) = password_of_basic(request.headers())
+    {
+        request.headers_mut().insert(AUTHORIZATION, token);
     }
     let identified = identify(app, request.headers(), request.extensions()).await;
     let caller = match identified {
@@ -135,6 +143,14 @@ fn check_certificate_alone(path: &str, headers: &HeaderMap) -> Result<(), ApiErr
     }
 }
 
+/// Returns the password of basic authentication, with any name, as the value of the header; `None` without one.
+fn password_of_basic(headers: &HeaderMap) -> Option<HeaderValue> {
+    let (scheme, encoded) = headers.get(AUTHORIZATION)?.to_str().ok()?.trim().split_once(' ')?;
+    let pair = STANDARD.decode(encoded.trim()).ok().filter(|_| scheme.eq_ignore_ascii_case(BASIC))?;
+    let colon = pair.iter().position(|byte| *byte == b':')?;
+    HeaderValue::from_bytes(&pair[colon + 1..]).ok()
+}
+
 /// Returns the token: raw, as a bearer token, or in Polaris' header.
 fn presented_token(headers: &HeaderMap) -> Result<&str, ApiError> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
@@ -153,7 +169,7 @@ fn presented_token(headers: &HeaderMap) -> Result<&str, ApiError> {
 
 #[cfg(test)]
 mod tests {
-    use axum::http::{HeaderName, HeaderValue};
+    use axum::http::HeaderName;
 
     use super::*;
 

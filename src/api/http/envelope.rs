@@ -7,14 +7,13 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
 use super::bounded::{self, Measure, Rows, Unwritten};
-use super::json::written;
 use crate::api::view::{Derived, View};
 use crate::catalog::page::{After, Listed};
 use crate::catalog::{Catalog, Entity, Outcome};
 use crate::model::code::{Code, Refusal};
 use crate::openapi::{SchemaOf, schema_of};
 
-pub(crate) use super::json::{answer, done, done_so_far};
+pub(crate) use super::json::{answer, done, done_so_far, written};
 
 /// Returns a success with one named element.
 pub(crate) fn single(name: &'static str, element: &impl Serialize) -> Response {

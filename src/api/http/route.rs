@@ -9,6 +9,8 @@ use crate::model::grant::Verb;
 pub(crate) const DISCOVER: &str = "/v1/Discover";
 /// Path of clients' reports, which change no replicated state.
 pub(crate) const APPLIED: &str = "/v1/Applied";
+/// Path of targets for Prometheus, which takes the token as the password of basic authentication too.
+pub(crate) const TARGETS: &str = "/v1/prometheus/targets";
 pub(crate) const DRAIN: &str = "/naming/v1/instances/drain";
 pub(crate) const BACKUP: &str = "/admin/v1/backup";
 /// Suffix of the paths of explanations, which are reads with a body.

@@ -7,6 +7,7 @@ mod prometheus;
 mod queries;
 mod scrape;
 mod systemd;
+mod targets;
 mod watched;
 
 use std::collections::BTreeMap;

@@ -39,7 +39,6 @@ pub(super) async fn promtool(folder: &Path, arguments: &[&str]) -> String {
 impl Prometheus {
     /// Scrapes every node of the cluster as the job `thuban`.
     pub(super) async fn beside(cluster: &Cluster, interval: &str) -> Prometheus {
-        let directory = TempDir::with_prefix("thuban-prometheus-").expect("a temporary directory can be made");
         let targets: Vec<String> = cluster.ids().into_iter().map(|id| cluster.ports(id).api.to_string()).collect();
         let rules = file("cluster/alerts.yml");
         // JSON is YAML.
@@ -48,8 +47,14 @@ impl Prometheus {
             "rule_files": [rules],
             "scrape_configs": [{"job_name": "thuban", "static_configs": [{"targets": targets}]}],
         });
+        Prometheus::start(&settings.to_string()).await
+    }
+
+    /// Runs with these settings, which are YAML.
+    pub(super) async fn start(settings: &str) -> Prometheus {
+        let directory = TempDir::with_prefix("thuban-prometheus-").expect("a temporary directory can be made");
         let settings_file = directory.path().join("prometheus.yml");
-        std::fs::write(&settings_file, settings.to_string()).expect("a file can be written");
+        std::fs::write(&settings_file, settings).expect("a file can be written");
         let address = Ports::reserve().api;
         let process = Command::new(format!("{}/prometheus", programs().await))
             .arg(format!("--config.file={}", settings_file.display()))

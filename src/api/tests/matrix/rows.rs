@@ -290,6 +290,9 @@ fn of_discovery() -> Vec<Row> {
         row("CUSTOM_ROUTE_RULE", discovered(Place::Thing, 200_000)),
         row("RATE_LIMIT", discovered(Place::Thing, 200_000)),
         row("FAULT_DETECTOR", discovered(Place::Thing, 200_000)),
+        Row::new("GET", "/v1/prometheus/targets", discovered(Place::Thing, 200_000), |_| {
+            query(format!("namespace={HOME}"))
+        }),
         Row::new("POST", "/v1/Applied", Law::Holder(204_000), |thing| {
             body(json!({ "type": "ROUTING", "namespace": HOME, "name": thing.tag, "version": 1, "ok": true }))
         }),
