@@ -37,6 +37,14 @@ fn rows(file: &str, head: &str) -> Vec<Vec<String>> {
     rows.map(|row| row.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned()).collect()).collect()
 }
 
+/// The rows of all tables of a page that have this head.
+fn all_rows(file: &str, head: &str) -> Vec<Vec<String>> {
+    let (text, head) = (text(file), format!("\n{head}\n"));
+    let tables = text.split(&head).skip(1);
+    let rows = tables.flat_map(|table| table.lines().skip(1).take_while(|line| line.starts_with('|')));
+    rows.map(|row| row.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned()).collect()).collect()
+}
+
 fn assert_none(faults: &[String]) {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
@@ -90,11 +98,27 @@ fn series() -> Vec<[String; 4]> {
 /// Key of the metadata of a client of xDS, which is spelled as a series is.
 const NODE_TOKEN: &str = "thuban_token";
 
+/// The page begins with what to alert on, as the rules for Prometheus do it.
+#[test]
+fn the_page_of_series_opens_with_five_alerts() {
+    let alerts = text("cluster/alerts.yml");
+    let five = rows("docs/metrics.md", "| Alert on | Means |");
+    assert_eq!(five.len(), 5, "{five:?}");
+    for row in five {
+        let query = row[0].trim_matches('`');
+        assert!(alerts.contains(&format!("expr: {query}\n")), "{query} is no alert");
+    }
+}
+
 #[test]
 fn the_page_of_series_is_their_table() {
     let series: Vec<_> = series().into_iter().map(Vec::from).collect();
     assert!(series.len() > 50, "{series:?}");
-    assert_eq!(rows("docs/metrics.md", "| Series | Type | Labels | Help |"), series);
+    // The page has them by question, each once.
+    let (mut written, mut table) = (all_rows("docs/metrics.md", "| Series | Type | Labels | Help |"), series.clone());
+    written.sort();
+    table.sort();
+    assert_eq!(written, table);
     let (name, known) = (expression(r"\bthuban_[a-z_]+"), series.iter().map(|row| row[0].trim_matches('`')));
     let known: BTreeSet<_> = known.chain([NODE_TOKEN]).collect();
     let mut faults = Vec::new();
