@@ -34,7 +34,8 @@ def rules(day):
     assert day.one("textarea[name=text]").get_property("value").strip() == "{", "what was typed is lost"
     day.open("/ui/rules/ratelimits/explain?namespace=shop&service=pay&headers=x%3D1")
     released, saved = day.there(".two > section")
-    assert "applies" in saved.text and "applies" not in released.text, day.text()
+    assert "header x = 1 → limit 100 per 1 s" in saved.text and "applies pay-limit" in saved.text, day.text()
+    assert "no rule of this family applies" in released.text and "pay-limit" not in released.text, day.text()
     release = f"form[action='{rule}/release']"
     day.open(rule)
     day.page.execute_script("arguments[0].checked = true", day.one(f"{release} [value=gray]"))

@@ -82,6 +82,9 @@ def approves_twice(abe):
     find(abe)
     assert any("v=new" in line.text for line in abe.there(".diff .added")), abe.text()
     approve(abe, "abe")
+    assert not abe.there("button[value=approve]"), "he has approved it"
+    # He sends all the same what the button would.
+    abe.page.execute_script("arguments[0].value = 'approve'", abe.one("button[value=refuse]"))
     approve(abe, "abe")
     assert given(abe) == ["abe: seen by abe"], abe.text()
     assert abe.one("h1 .badge").text == "open", abe.text()
@@ -97,13 +100,15 @@ def approves_too(bea):
 
 
 def cannot_run_it_yet(dora):
-    dora.comes("bea: seen by bea")
+    dora.comes("bea: seen by bea", "approved 2 of 2; nothing is changed yet; it waits for the freeze")
+    assert not dora.there("button[value=run]"), "nothing is carried out in a freeze"
+    dora.page.execute_script("arguments[0].value = 'run'", dora.one("button[value=withdraw]"))
     dora.press("button[value=run]")
     assert held_back(dora), dora.text()
 
 
 def runs_it(dora):
-    dora.comes("approved")
+    dora.comes("approved 2 of 2; nothing is changed yet; somebody has to carry it out")
     dora.press("button[value=run]")
     dora.open(FILE)
     dora.comes("Rollout of more", "running", " / 3, next step at")
