@@ -11,7 +11,9 @@ use crate::format::types::NodeId;
 use crate::model::limits;
 use crate::raft::node::Node;
 use crate::subscribers::Subscribers;
+use crate::subscribers::client_list::{self, ClientSearch, PresentClients};
 use crate::subscribers::fleet::{ClientQuery, ClientQueryResult, FleetClient, FleetResource};
+use crate::tasks;
 
 /// Answers of all members.
 #[derive(Debug, Default)]
@@ -95,6 +97,14 @@ pub async fn callers(node: &Node, own: &Arc<Subscribers>) -> (BTreeSet<ListHolde
     let silent = answers.iter().filter(|(_, answer)| answer.is_none()).map(|(id, _)| *id).collect();
     let told = answers.into_iter().filter_map(|(_, answer)| answer);
     (told.flat_map(|answer| answer.callers).collect(), silent)
+}
+
+/// Asks every member for its present clients, of any kind; returns them with the members that did not answer.
+pub async fn present(node: &Node, own: &Arc<Subscribers>, search: &ClientSearch) -> (PresentClients, Vec<NodeId>) {
+    let answers = of_members(node, |id| ask(node, own, id, ClientQuery::Present { search: search.clone() })).await;
+    let silent = answers.iter().filter(|(_, answer)| answer.is_none()).map(|(id, _)| *id).collect();
+    let told: Vec<_> = answers.into_iter().filter_map(|(_, answer)| answer?.present).collect();
+    (tasks::blocking(move || client_list::merged(told)).await, silent)
 }
 
 async fn ask(node: &Node, own: &Arc<Subscribers>, id: NodeId, question: ClientQuery) -> Option<ClientQueryResult> {

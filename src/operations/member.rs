@@ -28,6 +28,7 @@ use crate::raft::state::State;
 use crate::raft::status::{ChangeError, Check, ClusterStatus};
 use crate::raft::{ClockSurvey, MembershipChange};
 use crate::subscribers::Subscribers;
+use crate::subscribers::client_list::{ClientSearch, PresentClients};
 use crate::subscribers::lists::Without;
 
 /// A node with its controllers; cheap to clone.
@@ -169,6 +170,11 @@ impl LocalMember {
     /// Asks all members for the clients that have any list of instances; with the members that did not answer.
     pub async fn callers(&self) -> (BTreeSet<ListHolder>, Vec<NodeId>) {
         fleet::callers(&self.node, self.subscribers()).await
+    }
+
+    /// Asks all members for their present clients; with the members that did not answer.
+    pub async fn present_clients(&self, search: &ClientSearch) -> (PresentClients, Vec<NodeId>) {
+        fleet::present(&self.node, self.subscribers(), search).await
     }
 
     /// Asks all members for their clients of xDS.

@@ -9,6 +9,7 @@ use imbl::ordmap::DiffItem;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
+use super::client_list::{ClientSearch, PresentClients};
 use super::holders::HoldersAnswer;
 use super::lists::Without;
 use super::streaming::Who;
@@ -35,6 +36,8 @@ pub enum ClientQuery {
     Lists { namespace: String, service: String, without: Option<Without> },
     /// Clients that have the list of instances of any service. Nodes that do not know this query refuse it.
     Callers,
+    /// Present clients of any kind, with every release that they have. Nodes that do not know this query refuse it.
+    Present { search: ClientSearch },
     /// Every client that has any version of a thing, with its report on this version.
     Holders { thing: Thing, version: u64 },
 }
@@ -60,6 +63,8 @@ pub struct ClientQueryResult {
     pub callers: Vec<ListHolder>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holders: Option<HoldersAnswer>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub present: Option<PresentClients>,
 }
 
 /// One stream of a client.
@@ -155,7 +160,7 @@ impl FleetClient {
         self.types.iter().all(|one| one.acknowledged == one.sent).then_some(Applied::Yes)
     }
 
-    fn of(entry: &StreamEntry) -> FleetClient {
+    pub(super) fn of(entry: &StreamEntry) -> FleetClient {
         let Who { address, agent, node_id, labels } = Who::of(&entry.client);
         let told = ResourceType::ALL.into_iter().filter_map(|kind| FleetType::of(kind, &entry.delivered(kind)));
         FleetClient {
@@ -238,9 +243,10 @@ impl Streams {
         match question {
             ClientQuery::Clients => self.clients(),
             ClientQuery::Resources { node_id, after } => self.resources(node_id, after.as_ref()),
-            ClientQuery::Lists { .. } | ClientQuery::Callers | ClientQuery::Holders { .. } => {
-                ClientQueryResult::default()
-            }
+            ClientQuery::Lists { .. }
+            | ClientQuery::Callers
+            | ClientQuery::Present { .. }
+            | ClientQuery::Holders { .. } => ClientQueryResult::default(),
         }
     }
 

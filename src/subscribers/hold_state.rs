@@ -21,7 +21,8 @@ impl Applied {
 }
 
 /// State of a client with respect to the release that it should have, the most urgent first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum HoldState {
     /// The client reported that it could not apply the release.
     Refused,

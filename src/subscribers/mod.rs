@@ -13,6 +13,7 @@
 mod asked;
 mod callers;
 mod client;
+pub mod client_list;
 mod entry;
 pub mod fleet;
 mod hold_state;
@@ -20,6 +21,7 @@ pub mod holders;
 mod kept;
 pub mod lists;
 mod polls;
+mod present;
 pub mod refusals;
 mod reports;
 mod rule_sets;

@@ -208,6 +208,8 @@ pub const SUBSCRIPTIONS_TOLD_MAX: usize = 10_000;
 pub const HOLDERS_TOLD_MAX: usize = 2 * SUBSCRIPTIONS_MAX;
 /// Clients with lists of instances that one node reports for the map of services.
 pub const LIST_HOLDERS_TOLD_MAX: usize = 20_000;
+/// Maximum number of clients, each with its releases, in one node's answer.
+pub const CLIENTS_TOLD_MAX: usize = 2_000;
 /// Services on the map of services; the others are omitted.
 pub const MAP_SERVICES_MAX: usize = 10_000;
 /// Bytes of a stored user agent.

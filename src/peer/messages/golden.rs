@@ -16,9 +16,10 @@ use crate::model::config_file::ConfigKey;
 use crate::model::heartbeat::BeatsAnswer;
 use crate::model::rule::Family;
 use crate::model::time::Timestamp;
+use crate::subscribers::client_list::ClientSearch;
 use crate::subscribers::fleet::{ClientQuery, ClientQueryResult, FleetResource};
 use crate::subscribers::lists::Without;
-use crate::subscribers::{Applied, ClientMark, Subscribed, Subscription};
+use crate::subscribers::{Applied, ClientMark, HoldState, Subscribed, Subscription};
 
 fn log_id(index: u64) -> LogId {
     LogId::new(CommittedLeaderId::new(3), index)
@@ -242,6 +243,11 @@ fn the_bytes_of_answers_of_the_node() {
         "83a6616d6f756e7400a86c6566745f6f757400a56c6973747383a6616d6f756e7400a763757272656e7400a7636c69656e74\
          7390",
     );
+    let search = ClientSearch { text: "x".into(), state: Some(HoldState::Behind), ..ClientSearch::default() };
+    pinned(
+        ClientQuery::Present { search },
+        "81a770726573656e7481a673656172636882a474657874a178a57374617465a6626568696e64",
+    );
     let resource = FleetResource {
         kind: "cds".into(),
         name: "x".into(),
@@ -260,6 +266,7 @@ fn the_bytes_of_answers_of_the_node() {
             left_out: 2,
             lists: None,
             callers: Vec::new(),
+            present: None,
             holders: None,
         },
         "83a6616d6f756e7401a97265736f75726365739186a46b696e64a3636473a46e616d65a178a776657273696f6ea131a76170706c696564\

@@ -70,6 +70,10 @@ impl Subscribers {
                 let holders = Some(self.holders(catalog, thing, *version));
                 return ClientQueryResult { holders, ..ClientQueryResult::default() };
             }
+            ClientQuery::Present { search } => {
+                let present = Some(self.present(catalog, search));
+                return ClientQueryResult { present, ..ClientQueryResult::default() };
+            }
             _ => return self.streams.tell(question),
         };
         let rows = match without {

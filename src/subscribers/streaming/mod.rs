@@ -1,6 +1,7 @@
 //! Queries for the clients of a rule's release among the streams of xDS. A client has applied a release once it has
 //! acknowledged every resource that was sent to it and that the release went into.
 
+mod present;
 mod shares;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -17,6 +18,7 @@ use crate::model::mesh::resource::{ResourceType, Resources, Version};
 use crate::model::text::first_bytes;
 use crate::model::time::Timestamp;
 
+pub(super) use present::present;
 pub(super) use shares::add as add_shares;
 
 /// Label that gray releases match against the identity of a client.

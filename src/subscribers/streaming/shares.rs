@@ -14,7 +14,7 @@ use crate::model::rule::Family;
 use crate::model::rule::release::RuleRelease;
 
 /// Family and id of a rule, and version of its release.
-type RuleVersion = (Family, String, u64);
+pub(super) type RuleVersion = (Family, String, u64);
 
 /// Adds the clients of xDS to `shares`.
 pub(in crate::subscribers) fn add(shares: &mut BTreeMap<&'static str, Share>, streams: &Streams, catalog: &Catalog) {
@@ -51,7 +51,7 @@ pub(in crate::subscribers) fn add(shares: &mut BTreeMap<&'static str, Share>, st
 }
 
 /// Returns the releases with a resource that is unacknowledged, or that was removed and the client still has.
-fn lacking(delivered: &Delivered) -> BTreeSet<RuleVersion> {
+pub(super) fn lacking(delivered: &Delivered) -> BTreeSet<RuleVersion> {
     let Delivered { sent, acked, .. } = delivered;
     if acked.ptr_eq(sent) {
         return BTreeSet::new();
@@ -62,11 +62,11 @@ fn lacking(delivered: &Delivered) -> BTreeSet<RuleVersion> {
     open.chain(left_over).flat_map(|(_, resource)| versions(&resource.releases)).collect()
 }
 
-fn versions(releases: &[Arc<RuleRelease>]) -> impl Iterator<Item = RuleVersion> {
+pub(super) fn versions(releases: &[Arc<RuleRelease>]) -> impl Iterator<Item = RuleVersion> {
     releases.iter().map(|release| (release.rule.family(), release.rule.id.clone(), release.version))
 }
 
 /// Returns the releases in a resource map.
-fn all_versions(resources: &Resources) -> BTreeSet<RuleVersion> {
+pub(super) fn all_versions(resources: &Resources) -> BTreeSet<RuleVersion> {
     resources.values().flat_map(|resource| versions(&resource.releases)).collect()
 }

@@ -1,0 +1,209 @@
+//! All present clients of this node, each with every release that it has.
+//!
+//! Other queries begin with a release and return its clients; this one begins with the clients.
+
+use std::collections::{BTreeMap, HashMap};
+
+use tokio::time::Instant;
+
+use super::client_list::{ClientSearch, HeldRelease, PresentClient, PresentClients, Protocol};
+use super::entry::{DeliveredVersion, Subscriber, Topic};
+use super::{Applied, HoldState, Subscribers, streaming};
+use crate::catalog::Catalog;
+use crate::catalog::history::Thing;
+use crate::model::config_file::ConfigKey;
+use crate::model::limits;
+
+impl Subscribers {
+    /// Returns the present clients that match, at most [`limits::CLIENTS_TOLD_MAX`].
+    pub(super) fn present(&self, catalog: &Catalog, search: &ClientSearch) -> PresentClients {
+        let search = ClientSearch { text: search.text.to_lowercase(), ..search.clone() };
+        let mut found: HashMap<[String; 3], PresentClient> = HashMap::new();
+        let mut take = |client: PresentClient| {
+            let identity = client.identity().map(str::to_owned);
+            match found.get_mut(&identity) {
+                Some(known) => known.merge(client),
+                None => drop(found.insert(identity, client)),
+            }
+        };
+        self.each_there(None, |entry, now| take(present(entry, catalog, now)));
+        streaming::present(&self.streams, catalog, &mut take);
+        let mut clients: Vec<_> = found.into_values().filter(|client| search.wants(client, catalog)).collect();
+        let amount = clients.len() as u64;
+        let mut tally = [0; HoldState::ALL.len()];
+        clients.iter().for_each(|client| tally[client.state() as usize] += 1);
+        clients.sort_by_cached_key(|client| (client.state(), client.identity().map(str::to_owned)));
+        clients.truncate(limits::CLIENTS_TOLD_MAX);
+        PresentClients { amount, tally, clients }
+    }
+}
+
+/// Returns a client as far as one of its topics says.
+fn present(entry: &Subscriber, catalog: &Catalog, now: Instant) -> PresentClient {
+    let heard_ms_ago = u64::try_from((now - entry.heard).as_millis()).unwrap_or(u64::MAX);
+    let held = |thing: Thing, version: u64, is_current: bool| {
+        let subject = match &thing {
+            Thing::File(key) => &key.namespace,
+            Thing::Rule(_, id) => id,
+        };
+        let report = entry.reports.iter().find(|report| report.is_of(subject, version));
+        let state = HoldState::of(report.map(|report| report.applied), is_current);
+        let reason = report.filter(|report| report.applied == Applied::Refused);
+        let message = reason.map(|report| report.message.to_string()).unwrap_or_default();
+        HeldRelease { thing, version, state, message, heard_ms_ago }
+    };
+    let (protocol, releases) = match (&entry.wants, &entry.given) {
+        (Topic::File { group, file, namespaces }, DeliveredVersion::File { namespace, file: given, version, .. }) => {
+            let key = |namespace: &str, file: &str| ConfigKey::new(namespace, &**group, file);
+            let has = key(namespace, given);
+            let release = if entry.is_reported {
+                let is_current = catalog.configs.in_force(&has, *version).is_some();
+                Some(held(Thing::File(has), *version, is_current))
+            } else {
+                match entry.due_file(catalog, namespaces, group, file) {
+                    Some(due) if due.namespace == has.namespace && due.file == has.file => {
+                        let is_current = due.version == *version;
+                        Some(held(Thing::File(has), *version, is_current))
+                    }
+                    Some(due) => Some(held(Thing::File(key(&due.namespace, &due.file)), 0, false)),
+                    None => (*version > 0).then(|| held(Thing::File(has), *version, false)),
+                }
+            };
+            (Protocol::Apollo, release.into_iter().collect())
+        }
+        (Topic::Rules { family, namespace, service }, DeliveredVersion::Rules(given)) => {
+            let label = |key: &str| entry.label(key);
+            let due = catalog.rules.of(*family).active().of_service(namespace, service, label);
+            let mut versions: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+            for (id, version) in given.iter() {
+                versions.entry(id).or_default().0 = *version;
+            }
+            for release in due.iter().filter(|release| release.rule.enable) {
+                versions.entry(&release.rule.id).or_default().1 = release.version;
+            }
+            let held =
+                |(id, (has, due)): (&str, (u64, u64))| held(Thing::Rule(*family, id.to_owned()), has, has == due);
+            (Protocol::Discover, versions.into_iter().map(held).collect())
+        }
+        (Topic::ReportedRule { family }, DeliveredVersion::Rules(given)) => {
+            let active = catalog.rules.of(*family).active();
+            let is_current = |id: &str, version: u64| active.releases_of(id).any(|release| release.version == version);
+            let held = given
+                .iter()
+                .map(|(id, version)| held(Thing::Rule(*family, id.to_string()), *version, is_current(id, *version)));
+            (Protocol::Discover, held.collect())
+        }
+        _ => (Protocol::Discover, Vec::new()),
+    };
+    let mut releases: Vec<HeldRelease> = releases;
+    releases.sort_by(|one, other| one.thing.cmp(&other.thing));
+    PresentClient {
+        address: entry.address.to_string(),
+        agent: entry.agent.to_string(),
+        node_id: String::new(),
+        labels: entry.labels.to_vec(),
+        protocols: vec![protocol],
+        heard_ms_ago,
+        releases,
+        lists: u64::from(matches!(entry.wants, Topic::Instances { .. })),
+        unsettled: None,
+        message: String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::catalog::testing::Bench;
+    use crate::model::time::Timestamp;
+    use crate::origin::Origin;
+    use crate::subscribers::client_list::merged;
+    use crate::subscribers::{Client, FileReport, Word};
+
+    const HOLD: Duration = Duration::from_secs(55);
+
+    fn client(address: &str) -> Client<'_> {
+        let origin = Origin::of([192, 0, 2, 1].into());
+        Client { address, agent: "a client", origin, hold: HOLD, connection: None, is_named: true }
+    }
+
+    fn rows(found: &PresentClients) -> Vec<(&str, HoldState, Vec<u64>)> {
+        let row = |client: &PresentClient| client.releases.iter().map(|held| held.version).collect();
+        found.clients.iter().map(|client| (client.address.as_str(), client.state(), row(client))).collect()
+    }
+
+    fn searched(text: &str) -> ClientSearch {
+        ClientSearch { text: text.to_owned(), ..ClientSearch::default() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_client_comes_once_with_all_its_releases_and_the_worst_first() {
+        let (subscribers, mut bench) = (Subscribers::default(), Bench::founded());
+        let namespaces = ["default".to_owned()];
+        let labels = [("zone".to_owned(), "Berlin".to_owned())];
+        let pull = |address: &str, file: &str, labels: &[(String, String)], released: &_| {
+            subscribers.pulled(client(address), labels, &namespaces, file, released, || Timestamp(1));
+        };
+        let old = bench.publish_content("one", "a=1");
+        pull("10.0.0.3", "one", &[], &old);
+        let one = bench.publish_content("one", "a=2");
+        let two = bench.publish_content("two", "b=1");
+        for address in ["10.0.0.1", "10.0.0.2"] {
+            pull(address, "one", &labels, &one);
+            pull(address, "two", &labels, &two);
+        }
+        let word = Word { applied: Applied::Refused, message: "no such key", at: Timestamp(2) };
+        let report = FileReport {
+            group: "app",
+            file: "two",
+            namespaces: &namespaces,
+            labels: &[],
+            release_key: &two.release_key,
+            in_force: Some(&two),
+            word,
+        };
+        subscribers.applied_file(client("10.0.0.2"), report);
+        let all = subscribers.present(&bench.catalog, &ClientSearch::default());
+        let expected = [
+            ("10.0.0.2", HoldState::Refused, vec![1, 2]),
+            ("10.0.0.3", HoldState::Behind, vec![1]),
+            ("10.0.0.1", HoldState::Held, vec![1, 2]),
+        ];
+        let sorted = |mut rows: Vec<(_, _, Vec<u64>)>| {
+            rows.iter_mut().for_each(|row: &mut (&str, HoldState, Vec<u64>)| row.2.sort_unstable());
+            rows
+        };
+        assert_eq!((all.amount, sorted(rows(&all))), (3, expected.to_vec()));
+        let refused = all.clients[0].releases.iter().find(|held| held.state == HoldState::Refused);
+        assert_eq!(refused.map(|held| held.message.as_str()), Some("no such key"));
+        // Any part of an address or label is enough, in any case.
+        for (text, amount) in [("zone=berlin", 2), ("BERLIN", 2), (".0.3", 1), ("a client", 3), ("nowhere", 0)] {
+            assert_eq!(subscribers.present(&bench.catalog, &searched(text)).amount, amount, "{text}");
+        }
+        let of = |search: ClientSearch| subscribers.present(&bench.catalog, &search).amount;
+        assert_eq!(of(ClientSearch { state: Some(HoldState::Behind), ..ClientSearch::default() }), 1);
+        assert_eq!(of(ClientSearch { namespace: Some("default".to_owned()), ..ClientSearch::default() }), 3);
+        assert_eq!(of(ClientSearch { namespace: Some("other".to_owned()), ..ClientSearch::default() }), 0);
+        assert_eq!(of(ClientSearch { protocol: Some(Protocol::Xds), ..ClientSearch::default() }), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_two_nodes_know_counts_where_it_was_heard_last() {
+        let mut bench = Bench::founded();
+        let (before, after) = (Subscribers::default(), Subscribers::default());
+        let namespaces = ["default".to_owned()];
+        let old = bench.publish_content("one", "a=1");
+        before.pulled(client("10.0.0.1"), &[], &namespaces, "one", &old, || Timestamp(1));
+        let new = bench.publish_content("one", "a=2");
+        tokio::time::advance(Duration::from_secs(1)).await;
+        after.pulled(client("10.0.0.1"), &[], &namespaces, "one", &new, || Timestamp(2));
+        let answers = [&before, &after].map(|node| node.present(&bench.catalog, &ClientSearch::default()));
+        for answers in [answers.clone(), [answers[1].clone(), answers[0].clone()]] {
+            let all = merged(answers);
+            assert_eq!((all.amount, rows(&all)), (1, vec![("10.0.0.1", HoldState::Held, vec![2])]));
+            assert_eq!(all.tally, [0, 0, 1, 0]);
+        }
+    }
+}
