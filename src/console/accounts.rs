@@ -5,8 +5,9 @@ use axum::extract::State;
 use axum::response::Response;
 
 use super::Console;
-use super::form::{Fields, Form};
-use super::frame::{Flash, Frame, Section, failed, on_to, page, page_refused, undone};
+use super::fields::Fields;
+use super::form::Form;
+use super::frame::{Flash, Frame, Section, on_to, page, page_refused};
 use super::session::SessionUser;
 use crate::catalog::Op;
 use crate::catalog::access_keys::AccessKeyFilter;
@@ -44,7 +45,7 @@ pub(super) fn in_words(grants: &Grants) -> String {
 pub(super) async fn show(State(console): State<Console>, visitor: SessionUser) -> Response {
     match accounts_page(&console, &visitor) {
         Ok(accounts) => page(&accounts),
-        Err(refusal) => failed(visitor.texts, &refusal),
+        Err(refusal) => visitor.failed(&refusal),
     }
 }
 
@@ -56,7 +57,7 @@ fn accounts_page(console: &Console, visitor: &SessionUser) -> Result<AccountsPag
     let tokens = catalog.access.list_service_tokens(|_| true, rows).rows;
     let keys = catalog.access_keys.list(&AccessKeyFilter { app_id: None, name: None }, rows).rows;
     Ok(AccountsPage {
-        frame: visitor.frame(Section::Accounts),
+        frame: visitor.frame(Section::Setup),
         users: users
             .iter()
             .map(|user| AccountRow {
@@ -102,7 +103,7 @@ pub(super) async fn change(State(console): State<Console>, form: Form) -> Respon
         (Err(refusal), Ok(accounts)) => {
             page_refused(refusal.code, &AccountsPage { frame: accounts.frame.refused(&refusal), ..accounts })
         }
-        (_, Err(refusal)) => undone(visitor.texts, &refusal),
+        (_, Err(refusal)) => visitor.undone(&refusal),
     }
 }
 

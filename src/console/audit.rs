@@ -7,12 +7,12 @@ use axum::extract::State;
 use axum::response::Response;
 
 use super::Console;
-use super::form::Fields;
+use super::fields::Fields;
 use super::frame::{Frame, Section, page, page_unproven};
 use super::pager::Pager;
 use super::session::SessionUser;
 use crate::catalog::audit::{AuditEvent, Filter};
-use crate::catalog::page::{Listed, Page};
+use crate::catalog::page::Listed;
 use crate::model::code::{Code, Refusal};
 use crate::model::text::NameFilter;
 use crate::model::time::Timestamp;
@@ -48,11 +48,6 @@ impl Change {
     }
 }
 
-/// Returns the newest changes, at most `limit`.
-pub(super) async fn newest(console: &Console, limit: usize) -> Result<Vec<Change>, Refusal> {
-    console.operations.audit(Filter::default(), Page::new(0, limit), changes).await.map(|listed| listed.rows)
-}
-
 fn changes(listed: Listed<AuditEvent>) -> Listed<Change> {
     listed.map(Change::new)
 }
@@ -74,7 +69,7 @@ impl Trail {
 }
 
 pub(super) async fn show(State(console): State<Console>, visitor: SessionUser, query: Fields) -> Response {
-    let frame = visitor.frame(Section::Audit);
+    let frame = visitor.frame(Section::Setup);
     let found = match wanted(&visitor, &query) {
         Ok(filter) => console.operations.audit(filter, Pager::page_of(&query), changes).await,
         Err(refusal) => Err(refusal),

@@ -1,4 +1,4 @@
-//! Members and settings of the cluster, for operators.
+//! Members, alarms, recent measurements and settings of the cluster, for operators.
 
 use askama::Template;
 use axum::body::Body;
@@ -7,10 +7,14 @@ use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 
 use super::Console;
-use super::form::{Fields, Form};
-use super::frame::{Flash, Frame, Section, failed, on_to, page, page_refused, undone};
+use super::fields::Fields;
+use super::form::Form;
+use super::frame::{Flash, Frame, Section, on_to, page, page_refused};
+use super::pictures::sparkline::{self, Sparkline};
 use super::session::SessionUser;
+use super::settings_text::{Sentence, sentences};
 use super::texts::role;
+use crate::format::types::NodeId;
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::Verb;
 use crate::raft::MembershipChange;
@@ -21,10 +25,19 @@ use crate::raft::status::ClusterStatus;
 struct ClusterPage {
     frame: Frame,
     status: ClusterStatus,
-    settings: Vec<(String, String)>,
+    settings: Vec<Sentence>,
+    /// Measurements of the node that made the page.
+    sparklines: Vec<Sparkline>,
+    node: NodeId,
 }
 
 impl ClusterPage {
+    /// Returns the number of log entries by which a member is behind the most advanced one; `?` if unknown.
+    fn lag(&self, applied: &Option<u64>) -> String {
+        let furthest = self.status.members.iter().filter_map(|member| member.applied).max().unwrap_or(0);
+        applied.map_or_else(|| "?".to_owned(), |applied| (furthest - applied.min(furthest)).to_string())
+    }
+
     fn is_leader(&self, id: &u64) -> bool {
         self.status.leader == Some(*id)
     }
@@ -33,19 +46,21 @@ impl ClusterPage {
 pub(super) async fn show(State(console): State<Console>, visitor: SessionUser) -> Response {
     match cluster_page(&console, &visitor).await {
         Ok(cluster) => page(&cluster),
-        Err(refusal) => failed(visitor.texts, &refusal),
+        Err(refusal) => visitor.failed(&refusal),
     }
 }
 
 async fn cluster_page(console: &Console, visitor: &SessionUser) -> Result<ClusterPage, Refusal> {
     visitor.caller.check_everywhere(Verb::Operate)?;
     let status = console.node().member().cluster_survey().await;
-    let settings = console.node().state().catalog().settings.to_json();
-    let settings = settings.into_iter().map(|(name, value)| {
-        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        (name, value)
-    });
-    Ok(ClusterPage { frame: visitor.frame(Section::Cluster), status, settings: settings.collect() })
+    let frame = visitor.frame(Section::Setup);
+    Ok(ClusterPage {
+        status,
+        settings: sentences(frame.t, &console.node().state().catalog().settings),
+        sparklines: sparkline::of(frame.t, &console.node().controllers().recent),
+        node: console.node().member().id(),
+        frame,
+    })
 }
 
 /// Sends the whole state as one file, for `thuban restore`. It takes a form, so that a link on a foreign page cannot
@@ -61,7 +76,7 @@ pub(super) async fn backup(State(console): State<Console>, Form { visitor, .. }:
             let headers = [(CONTENT_TYPE, "application/octet-stream"), (CONTENT_DISPOSITION, &disposition)];
             (headers, Body::from_stream(chunks)).into_response()
         }
-        Err(refusal) => failed(visitor.texts, &refusal),
+        Err(refusal) => visitor.failed(&refusal),
     }
 }
 
@@ -77,7 +92,7 @@ pub(super) async fn change(State(console): State<Console>, form: Form) -> Respon
             Ok(cluster) => {
                 page_refused(refusal.code, &ClusterPage { frame: cluster.frame.refused(&refusal), ..cluster })
             }
-            Err(refusal) => undone(visitor.texts, &refusal),
+            Err(refusal) => visitor.undone(&refusal),
         },
     }
 }

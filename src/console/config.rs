@@ -1,4 +1,4 @@
-//! Config files: the tree of files, and the page of a file: editing, validation, comparison, release.
+//! The page of a config file: editing, validation, comparison, release.
 
 use askama::Template;
 use axum::extract::State;
@@ -6,50 +6,48 @@ use axum::response::Response;
 use serde_json::Value;
 
 use super::Console;
-use super::form::{Fields, Form};
-use super::frame::{Flash, Frame, Section, failed, on_to, page, page_refused, undone};
-use super::pager::Pager;
+use super::concurrent::{Asked, Conflict};
+use super::fields::Fields;
+use super::form::Form;
+use super::frame::{Flash, Frame, Section, on_to, page, page_refused};
 use super::pictures::holders::{Holders, class, word};
 use super::pictures::timeline::History;
-use super::releases::{Line, ReleaseRow, Rollout, action, called, compared, head_acts, may_go_back, wanted};
-use super::search::searched;
+use super::releases::{
+    Line, ReleaseRow, Rollout, action, called, compared, has_canary, head_acts, may_go_back, wanted,
+};
 use super::session::SessionUser;
 use super::sheet::FieldKind;
 use super::sheet::edit::edited;
 use super::sheet::read::Sent;
 use super::sheet::show::{Control, FormRenderer};
-use crate::catalog::configs::{FileFilter, GroupFilter};
 use crate::catalog::history::Thing;
-use crate::catalog::namespaces::NamespaceFilter;
-use crate::catalog::page::Page as Rows;
 use crate::catalog::{Catalog, Op};
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::{ConfigFile, ConfigFileDraft, ConfigKey, ConfigReleaseDraft, Format};
 use crate::model::content::Content;
-use crate::model::grant::{ReadScope, Verb};
-use crate::model::limits;
+use crate::model::grant::Verb;
+use crate::model::policy::PolicyKind;
 use crate::model::properties::{self, Pairs};
 use crate::model::release::ReleaseOp;
-use crate::model::text::NameFilter;
 use crate::operations::{FAR, one};
 
-/// A file in a list.
-struct FileRow {
-    namespace: String,
-    group: String,
-    name: String,
-    format: &'static str,
-    time: String,
-    by: String,
-    link: String,
-    in_force: Option<String>,
-    differs: bool,
-    has_gray: bool,
-    encrypted: bool,
+/// A file in a list, or as the head of its page.
+pub(super) struct FileRow {
+    pub(super) namespace: String,
+    pub(super) group: String,
+    pub(super) name: String,
+    pub(super) format: &'static str,
+    pub(super) time: String,
+    pub(super) by: String,
+    pub(super) link: String,
+    pub(super) in_force: Option<String>,
+    pub(super) differs: bool,
+    pub(super) has_gray: bool,
+    pub(super) encrypted: bool,
 }
 
 impl FileRow {
-    fn of(catalog: &Catalog, file: &ConfigFile) -> FileRow {
+    pub(super) fn of(catalog: &Catalog, file: &ConfigFile) -> FileRow {
         let in_force = catalog.configs.active_release(&file.key);
         FileRow {
             namespace: file.key.namespace.clone(),
@@ -78,108 +76,6 @@ pub(super) fn link(key: &ConfigKey) -> String {
     format!("/ui/config/file?{}", pairs.finish())
 }
 
-/// A namespace with its groups.
-struct Branch {
-    namespace: String,
-    groups: Vec<(String, usize)>,
-}
-
-#[derive(Template)]
-#[template(path = "config.html")]
-struct TreePage {
-    frame: Frame,
-    query: Fields,
-    branches: Vec<Branch>,
-    rows: Vec<FileRow>,
-    pager: Pager,
-    edits: bool,
-    templates: Vec<String>,
-}
-
-impl TreePage {
-    fn is_open(&self, namespace: &str, group: &str) -> &'static str {
-        let is_it = self.query.get("namespace") == namespace && self.query.get("group") == group;
-        if is_it { "page" } else { "false" }
-    }
-}
-
-pub(super) async fn tree(State(console): State<Console>, visitor: SessionUser, query: Fields) -> Response {
-    match listed(&console, &visitor, query).await {
-        Ok(tree) => page(&tree),
-        Err(refusal) => failed(visitor.texts, &refusal),
-    }
-}
-
-async fn listed(console: &Console, visitor: &SessionUser, query: Fields) -> Result<TreePage, Refusal> {
-    let read_scope = visitor.caller.read_scope();
-    let exactly = |key| query.given(key).map(NameFilter::Exact);
-    let filter = FileFilter {
-        namespace: exactly("namespace"),
-        group: exactly("group"),
-        file: query.given("name").map(|text| NameFilter::parse(&searched(&text))),
-        content: query.given("content"),
-        read_scope: read_scope.clone(),
-        ..FileFilter::default()
-    };
-    let rows = Pager::page_of(&query);
-    let find = move |catalog: &Catalog| {
-        let files = catalog.configs.list_files(&filter, &rows).map(|file| FileRow::of(catalog, &file));
-        let templates = catalog.templates.list(&None, &Rows::new(0, limits::PAGE_ROWS_MAX)).rows;
-        (branches(catalog, &read_scope), files, templates.iter().map(|template| template.name.clone()).collect())
-    };
-    let (branches, files, templates) = console.operations.scan(FAR, find, |found| found).await?;
-    let pager = Pager::new("/ui/config", &query, &files);
-    let frame = visitor.frame(Section::Config);
-    let edits = visitor.may_somewhere(Verb::Edit);
-    Ok(TreePage { frame, query, branches, rows: files.rows, pager, edits, templates })
-}
-
-/// Returns the namespaces that have groups, as many as fit on a page.
-fn branches(catalog: &Catalog, read_scope: &ReadScope) -> Vec<Branch> {
-    let all = &Rows::new(0, limits::PAGE_ROWS_MAX);
-    let namespaces =
-        catalog.namespaces.list(&NamespaceFilter { read_scope: read_scope.clone(), ..Default::default() }, &Rows::ALL);
-    let mut branches: Vec<_> = namespaces.rows.iter().filter(|one| catalog.configs.has_groups_in(&one.name)).collect();
-    branches.sort_by(|one, other| one.name.cmp(&other.name));
-    let branch = |namespace: &String| {
-        let filter = GroupFilter {
-            namespace: Some(NameFilter::Exact(namespace.clone())),
-            read_scope: read_scope.clone(),
-            ..GroupFilter::default()
-        };
-        let groups = catalog.configs.list_groups(&filter, all).rows.into_iter();
-        let mut groups: Vec<_> =
-            groups.map(|group| (group.name.clone(), catalog.configs.file_count_in(&group))).collect();
-        groups.sort();
-        Branch { namespace: namespace.clone(), groups }
-    };
-    branches.into_iter().take(limits::PAGE_ROWS_MAX).map(|namespace| branch(&namespace.name)).collect()
-}
-
-/// Creates a file, empty or from a template.
-pub(super) async fn create(State(console): State<Console>, form: Form) -> Response {
-    let Form { visitor, fields } = form;
-    let key = key(&fields);
-    if let Err(refusal) = visitor.check(Verb::Edit, &key.namespace, &key.group) {
-        return visitor.barred(&console, &refusal);
-    }
-    let template = fields.given("template");
-    let draft = ConfigFileDraft {
-        content: template.is_none().then(String::new),
-        template,
-        encrypted: fields.is_set("encrypted").then_some(true),
-        ..named_file(&key)
-    };
-    let made = console.operations.config_files(&visitor.caller, Op::Create, vec![Ok(draft)]).await;
-    match one(made.map(|(outcomes, _)| outcomes)) {
-        Ok(outcome) => on_to(&link(&key), Flash::of(&outcome, Flash::Created)),
-        Err(refusal) => match listed(&console, &visitor, fields).await {
-            Ok(tree) => page_refused(refusal.code, &TreePage { frame: tree.frame.refused(&refusal), ..tree }),
-            Err(_) => undone(visitor.texts, &refusal),
-        },
-    }
-}
-
 pub(super) fn key(fields: &Fields) -> ConfigKey {
     ConfigKey::new(fields.get("namespace"), fields.get("group"), fields.get("name"))
 }
@@ -203,6 +99,10 @@ struct FilePage {
     releases_them: bool,
     /// True if a policy requires approval to publish it.
     asks_approval: bool,
+    /// Pending request to release it.
+    asked: Option<Asked>,
+    /// Draft that somebody else saved meanwhile.
+    conflict: Option<Conflict>,
     rollout: Fields,
     /// Pairs of a properties file, which may be edited key by key.
     pairs: Option<Pairs>,
@@ -211,6 +111,11 @@ struct FilePage {
 }
 
 impl FilePage {
+    /// Reports whether the visitor may release the draft, and no request for that waits.
+    fn may_release(&self) -> bool {
+        self.releases_them && self.asked.as_ref().is_none_or(|asked| !asked.is_of_draft)
+    }
+
     /// Switches to the editor by key, with the saved pairs or the submitted ones.
     fn tabled(self, typed: Option<Value>) -> FilePage {
         let value = typed.or_else(|| Some(table_of(self.pairs.as_ref()?)));
@@ -235,7 +140,7 @@ pub(super) async fn show(State(console): State<Console>, visitor: SessionUser, q
     match file_page(&console, &visitor, &key(&query)).await {
         Ok(file) if query.get("as") == "table" => page(&file.tabled(None)),
         Ok(file) => page(&file),
-        Err(refusal) => failed(visitor.texts, &refusal),
+        Err(refusal) => visitor.failed(&refusal),
     }
 }
 
@@ -252,6 +157,7 @@ async fn file_page(console: &Console, visitor: &SessionUser, key: &ConfigKey) ->
         Ok((of(catalog, frame, file, edits, releases_them), file.clone(), in_force))
     };
     let (mut page, file, in_force) = console.operations.scan(FAR, find, |found: Result<_, Refusal>| found).await??;
+    page.asked = asked(console, visitor, key);
     // An encrypted content is shown to visitors who may edit the file; a node that cannot read it reports that.
     let content =
         |encrypted, content: &Content| console.operations.shown_content(&visitor.caller, key, encrypted, content);
@@ -276,6 +182,15 @@ async fn file_page(console: &Console, visitor: &SessionUser, key: &ConfigKey) ->
     Ok(page)
 }
 
+/// Returns the pending request to release a file.
+fn asked(console: &Console, visitor: &SessionUser, key: &ConfigKey) -> Option<Asked> {
+    let view = console.node().state().view();
+    let file = view.configs.file(key)?;
+    let name = format!("{}/{}", key.group, key.file);
+    let named = (PolicyKind::ConfigFile, key.namespace.as_str(), name.as_str());
+    Asked::of(&view, visitor.texts, named, &file.modified, &visitor.caller.read_scope())
+}
+
 fn of(catalog: &Catalog, frame: Frame, file: &ConfigFile, edits: bool, releases_them: bool) -> FilePage {
     let thing = Thing::File(file.key.clone());
     FilePage {
@@ -291,6 +206,8 @@ fn of(catalog: &Catalog, frame: Frame, file: &ConfigFile, edits: bool, releases_
         edits,
         releases_them,
         asks_approval: catalog.asks_approval(&thing),
+        asked: None,
+        conflict: None,
         rollout: Fields::default(),
         pairs: None,
         table: None,
@@ -308,7 +225,7 @@ pub(super) async fn save(State(console): State<Console>, form: Form) -> Response
     let text = if fields.get("as") == "table" {
         let page_as_saved = match file_page(&console, &visitor, &key).await {
             Ok(page) => page,
-            Err(refusal) => return undone(visitor.texts, &refusal),
+            Err(refusal) => return visitor.undone(&refusal),
         };
         let kind = FieldKind::texts(PAIRS);
         let value = Sent::of(&fields).value(&kind);
@@ -337,9 +254,16 @@ pub(super) async fn save(State(console): State<Console>, form: Form) -> Response
     match one(saved.map(|(outcomes, _)| outcomes)) {
         Ok(outcome) => on_to(&link(&key), Flash::of(&outcome, Flash::Drafted)),
         Err(refusal) => {
-            let page = file_page(&console, &visitor, &key).await.map(|page| match typed {
-                Some(value) => page.tabled(Some(value)),
-                None => FilePage { text, ..page },
+            let now = (visitor.texts, console.node().state().view().clock());
+            let page = file_page(&console, &visitor, &key).await.map(|page| {
+                let modified = console.node().state().view().configs.file(&key).map(|file| file.modified.clone());
+                let saved = (page.revision.as_str(), &modified.unwrap_or_default());
+                let conflict = Conflict::of(now, &fields, saved, (page.text.as_str(), text.as_str()));
+                let page = FilePage { conflict, ..page };
+                match typed {
+                    Some(value) => page.tabled(Some(value)),
+                    None => FilePage { text, ..page },
+                }
             });
             refused(&visitor, page, &refusal)
         }
@@ -370,6 +294,9 @@ pub(super) async fn release(State(console): State<Console>, form: Form) -> Respo
     let key = key(&fields);
     if let Err(refusal) = visitor.check(Verb::Release, &key.namespace, &key.group) {
         return visitor.barred(&console, &refusal);
+    }
+    if let Some(asked) = asked(&console, &visitor, &key).filter(|asked| asked.is_of_draft) {
+        return on_to(&asked.path(), Flash::AskedBefore);
     }
     let released = match Rollout::read(&fields) {
         Ok(rollout) => {
@@ -444,6 +371,6 @@ async fn done(
 fn refused(visitor: &SessionUser, page: Result<FilePage, Refusal>, refusal: &Refusal) -> Response {
     match page {
         Ok(page) => page_refused(refusal.code, &FilePage { frame: page.frame.refused(refusal), ..page }),
-        Err(gone) => undone(visitor.texts, &gone),
+        Err(gone) => visitor.undone(&gone),
     }
 }

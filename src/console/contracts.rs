@@ -11,7 +11,8 @@ use serde_json::{Map, Value};
 
 use super::Console;
 use super::config::{key, named_file};
-use super::form::{Fields, Form};
+use super::fields::Fields;
+use super::form::Form;
 use super::frame::{Section, page};
 use super::lists::{Row, ThingsPage, kinds_of};
 use super::pager::Pager;
@@ -62,7 +63,7 @@ pub(super) fn typed(mut given: Map<String, Value>) -> Result<Map<String, Value>,
 }
 
 pub(super) async fn list(State(console): State<Console>, visitor: SessionUser, query: Fields) -> Response {
-    let frame = visitor.frame(Section::Requests);
+    let frame = visitor.frame(Section::Setup);
     let name = query.given("name").map(|text| NameFilter::parse(&searched(&text)));
     let contracts = console.node().state().catalog().contracts.clone();
     let listed = contracts.list(&name, &visitor.caller.read_scope(), &Pager::page_of(&query));

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use schemars::JsonSchema;
 use serde_json::Value;
 
-use super::form::Fields;
+use super::fields::Fields;
 use super::sheet::FieldKind;
 use super::sheet::edit::edited;
 use super::sheet::read::Sent;
@@ -72,6 +72,16 @@ impl Typed {
                 let written = kind_of(family).closed(value.clone())?.to_string();
                 read_rule(family, &written).map_err(without_place)
             }
+        }
+    }
+
+    /// Returns the whole draft as JSON, if it can be read.
+    pub(super) fn whole(&self, family: Family) -> Option<String> {
+        match self {
+            Typed::Json(text) => {
+                Some(serde_json::from_str(text).map_or_else(|_| text.clone(), |value: Value| pretty(&value)))
+            }
+            Typed::Form(value) => kind_of(family).closed(value.clone()).ok().map(|value| pretty(&value)),
         }
     }
 

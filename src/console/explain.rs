@@ -6,8 +6,8 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 
 use super::Console;
-use super::form::Fields;
-use super::frame::{Frame, Section, nowhere, page, page_refused};
+use super::fields::Fields;
+use super::frame::{Frame, Section, page, page_refused};
 use super::releases::called;
 use super::rules::{Tab, family_of, tabs};
 use super::session::SessionUser;
@@ -160,7 +160,7 @@ pub(super) async fn show(
     Path(kind): Path<String>,
     query: Fields,
 ) -> Response {
-    let Some(family) = family_of(&kind) else { return nowhere(visitor.texts) };
+    let Some(family) = family_of(&kind) else { return visitor.nowhere() };
     let frame = visitor.frame(Section::Rules);
     let mut shown = ExplainPage { tabs: tabs(frame.t, family), kind: family.kind(), frame, query, sides: Vec::new() };
     if !shown.query.is_set("service") {

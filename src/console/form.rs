@@ -1,4 +1,4 @@
-//! Form data: pairs, accepted only from a page that was made for the same visitor.
+//! Form data, accepted only from a page that was made for the same visitor.
 
 use std::time::Duration;
 
@@ -13,7 +13,8 @@ use tokio::time::timeout;
 
 use super::Console;
 use super::bars;
-use super::frame::{failed, undone};
+use super::fields::Fields;
+use super::frame::failed;
 use super::session::{SessionUser, Stranger};
 use crate::address::{SITE, peer_is_trusted};
 use crate::model::code::{Code, Refusal};
@@ -25,48 +26,6 @@ const TOKEN: &str = "form_token";
 const BODY_WITHIN: Duration = Duration::from_secs(5);
 /// Header with the host name that a proxy was reached by.
 const FORWARDED_HOST: &str = "x-forwarded-host";
-
-/// Decoded pairs of a form or a query.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Fields(Vec<(String, String)>);
-
-impl Fields {
-    /// Parses the first [`limits::FORM_PAIRS_MAX`] pairs.
-    pub(super) fn parse(text: &[u8]) -> Fields {
-        Fields(url::form_urlencoded::parse(text).into_owned().take(limits::FORM_PAIRS_MAX).collect())
-    }
-
-    /// Returns the first value, trimmed.
-    pub(super) fn get(&self, key: &str) -> &str {
-        self.raw(key).trim()
-    }
-
-    /// Returns the first value, unchanged.
-    pub(super) fn raw(&self, key: &str) -> &str {
-        self.0.iter().find(|(name, _)| name == key).map_or("", |(_, value)| value.as_str())
-    }
-
-    pub(super) fn given(&self, key: &str) -> Option<String> {
-        Some(self.get(key)).filter(|value| !value.is_empty()).map(str::to_owned)
-    }
-
-    pub(super) fn is_set(&self, key: &str) -> bool {
-        !self.get(key).is_empty()
-    }
-
-    pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
-    }
-}
-
-impl FromRequestParts<Console> for Fields {
-    type Rejection = std::convert::Infallible;
-
-    /// Extracts the query.
-    async fn from_request_parts(parts: &mut Parts, _: &Console) -> Result<Self, Self::Rejection> {
-        Ok(Fields::parse(parts.uri.query().unwrap_or_default().as_bytes()))
-    }
-}
 
 /// A form that a visitor sent from a page of the console.
 pub(super) struct Form {
@@ -80,7 +39,7 @@ impl FromRequest<Console> for Form {
     async fn from_request(request: Request, console: &Console) -> Result<Self, Response> {
         let (mut parts, body) = request.into_parts();
         let visitor = SessionUser::from_request_parts(&mut parts, console).await?;
-        let refuse = |refusal: &Refusal| undone(visitor.texts, refusal);
+        let refuse = |refusal: &Refusal| visitor.undone(refusal);
         let barred = bars::check(&visitor, parts.uri.path());
         let is_ours = comes_from_here(console, &parts);
         // The body is read even for a refusal: otherwise the connection would be reset before the answer arrives.
@@ -161,13 +120,6 @@ mod tests {
     use axum::http::{HeaderName, HeaderValue};
 
     use super::*;
-
-    #[test]
-    fn fields_are_decoded() {
-        let fields = Fields::parse(b"name=+a%20b&text=+x%0A&box=on");
-        assert_eq!((fields.get("name"), fields.raw("text"), fields.is_set("box")), ("a b", " x\n", true));
-        assert_eq!((fields.get("none"), fields.given("none"), fields.is_set("none")), ("", None, false));
-    }
 
     #[tokio::test]
     async fn a_form_has_so_many_fields_and_so_many_bytes() {

@@ -6,29 +6,53 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Redirect, Response};
 
 use super::assets;
-use super::form::Fields;
+use super::fields::Fields;
 use super::session::SessionUser;
 use super::texts::Texts;
 use crate::catalog::{Entity, Outcome};
 use crate::model::code::{Code, Refusal};
-use crate::model::grant::Verb;
+use crate::model::grant::{Role, Verb};
 use crate::model::release::ReleaseType;
+use crate::model::rule::Family;
 use crate::model::wire::{Words, word_enum};
 
 /// The part of the console that a page belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Section {
-    Overview,
+    Home,
     Services,
     Rules,
     Config,
-    Audit,
-    Accounts,
-    Cluster,
-    Proxies,
+    Clients,
     Requests,
+    /// Pages behind the menu of settings.
+    Setup,
     Oneself,
+    /// Pages of no part: search results and failures.
+    Elsewhere,
 }
+
+impl Section {
+    /// Returns the page to which the namespace switcher leads from any page of this part.
+    fn list(self) -> &'static str {
+        match self {
+            Section::Services => "/ui/services",
+            Section::Rules => "/ui/rules/routings",
+            Section::Config => "/ui/config",
+            Section::Clients => "/ui/clients",
+            Section::Requests => "/ui/requests",
+            Section::Home | Section::Setup | Section::Oneself | Section::Elsewhere => super::ROOT,
+        }
+    }
+}
+
+/// Verbs that a page of the console needs.
+const VERBS: [Verb; 6] = [Verb::Read, Verb::Edit, Verb::Release, Verb::Approve, Verb::Operate, Verb::Manage];
+/// Lists with a namespace in their address.
+const LISTS: [&str; 8] =
+    ["/ui", "/ui/services", "/ui/map", "/ui/config", "/ui/clients", "/ui/requests", "/ui/audit", "/ui/search"];
+/// Maximum number of namespaces in the switcher.
+const NAMESPACES_MAX: usize = 500;
 
 /// Common data of all templates.
 pub(super) struct Frame {
@@ -38,6 +62,12 @@ pub(super) struct Frame {
     pub(super) section: Section,
     pub(super) path: String,
     pub(super) is_behind: bool,
+    /// Namespace of the page's address; empty for all.
+    pub(super) namespace: String,
+    /// Names of the namespaces that the visitor sees, sorted.
+    pub(super) namespaces: Vec<String>,
+    /// Number of requests that the visitor may decide or carry out.
+    pub(super) waiting: usize,
     /// True if the visitor may see users, tokens, keys and the audit trail.
     pub(super) manages: bool,
     /// True if the visitor may see and change the cluster.
@@ -59,6 +89,9 @@ impl Frame {
             section,
             path: visitor.path.clone(),
             is_behind: visitor.is_behind,
+            namespace: visitor.namespace(),
+            namespaces: visitor.namespaces(NAMESPACES_MAX),
+            waiting: visitor.waiting(),
             manages: visitor.caller.grants.may_everywhere(Verb::Manage),
             operates: visitor.caller.grants.may_everywhere(Verb::Operate),
             done: visitor.done.map(|flash| flash.text(visitor.texts)),
@@ -77,6 +110,9 @@ impl Frame {
             section,
             path: String::new(),
             is_behind: false,
+            namespace: String::new(),
+            namespaces: Vec::new(),
+            waiting: 0,
             manages: true,
             operates: true,
             done: None,
@@ -92,6 +128,30 @@ impl Frame {
 
     pub(super) fn asset(&self, stem: &str, suffix: &str) -> String {
         assets::path(stem, suffix)
+    }
+
+    /// Returns an address within the namespace of this page.
+    pub(super) fn within(&self, path: &str) -> String {
+        if self.namespace.is_empty() {
+            return path.to_owned();
+        }
+        let name: String = url::form_urlencoded::byte_serialize(self.namespace.as_bytes()).collect();
+        let sign = if path.contains('?') { '&' } else { '?' };
+        format!("{path}{sign}namespace={name}")
+    }
+
+    /// Returns the list to which the namespace switcher leads: this page if it is a list, otherwise that of its part.
+    pub(super) fn switch_path(&self) -> &str {
+        let path = self.path.split('?').next().unwrap_or_default();
+        if LISTS.contains(&path) {
+            return path;
+        }
+        let of_family =
+            |family: &Family| path.strip_prefix("/ui/rules/")?.split('/').next().filter(|kind| *kind == family.kind());
+        match Family::ALL.iter().find_map(of_family) {
+            Some(kind) => &path[.."/ui/rules/".len() + kind.len()],
+            None => self.section.list(),
+        }
     }
 
     /// Returns `aria-current` for a link to a section.
@@ -163,6 +223,8 @@ word_enum! {
         Continues = "continues",
         /// The act changed nothing.
         Unchanged = "unchanged",
+        /// The act awaited approval before.
+        AskedBefore = "asked_before",
     }
 }
 
@@ -203,6 +265,7 @@ impl Flash {
             Flash::Scheduled => t.was_scheduled,
             Flash::Unchanged => t.was_as_it_was,
             Flash::Continues => t.goes_on,
+            Flash::AskedBefore => t.help.was_asked_before,
         }
     }
 }
@@ -222,6 +285,67 @@ pub(super) fn to_result(path: &str) -> Response {
 #[derive(Template)]
 #[template(path = "failed.html")]
 struct Failed {
+    frame: Frame,
+    title: &'static str,
+    /// Remedies, as sentences.
+    remedies: Vec<String>,
+    why: String,
+}
+
+impl SessionUser {
+    /// Renders the page of a refused request.
+    pub(super) fn failed(&self, refusal: &Refusal) -> Response {
+        self.failed_as(status(refusal.code), refusal)
+    }
+
+    /// Renders the page of a refused form.
+    pub(super) fn undone(&self, refusal: &Refusal) -> Response {
+        self.failed_as(status_of_form(refusal.code), refusal)
+    }
+
+    /// Returns the response for an unknown path.
+    pub(super) fn nowhere(&self) -> Response {
+        self.failed(&Refusal::new(Code::NotFoundResource, "there is no such page"))
+    }
+
+    fn failed_as(&self, status: StatusCode, refusal: &Refusal) -> Response {
+        let frame = self.frame(Section::Elsewhere);
+        let help = &frame.t.help;
+        let remedies = match refusal.code {
+            Code::NotFoundResource => vec![help.not_there.to_owned()],
+            Code::NotAllowedAccess => self.remedies(&refusal.detail),
+            _ => Vec::new(),
+        };
+        page_as(status, &Failed { title: title_of(frame.t, refusal), remedies, why: refusal_text(refusal), frame })
+    }
+
+    /// Names the roles that include the right, and the users who can grant them.
+    fn remedies(&self, detail: &str) -> Vec<String> {
+        let help = &self.texts.help;
+        let is_named = |verb: &Verb| detail.split([' ', ',', ':']).any(|word| word == verb.word());
+        let needed = VERBS.into_iter().find(is_named);
+        let roles = needed.map(|verb| Role::ALL.into_iter().filter(move |role| role.may(verb)));
+        let mut roles: Vec<_> = roles.into_iter().flatten().map(Role::word).collect();
+        roles.reverse();
+        let needs = (!roles.is_empty()).then(|| format!("{} {}.", help.needs_role, roles.join(help.or)));
+        let managers = self.managers();
+        let ask = (!managers.is_empty()).then(|| format!("{} {}.", help.ask, managers.join(", ")));
+        needs.into_iter().chain(ask).collect()
+    }
+}
+
+fn title_of(t: &Texts, refusal: &Refusal) -> &'static str {
+    match refusal.code {
+        Code::NotFoundResource => t.not_there,
+        Code::NotAllowedAccess => t.not_allowed,
+        _ => t.failed,
+    }
+}
+
+/// Page of a refusal without a visitor.
+#[derive(Template)]
+#[template(path = "failed_bare.html")]
+struct FailedBare {
     t: &'static Texts,
     styles: String,
     icon: String,
@@ -229,26 +353,17 @@ struct Failed {
     why: String,
 }
 
+/// Renders the page of a refused request without a visitor.
 pub(super) fn failed(t: &'static Texts, refusal: &Refusal) -> Response {
-    failed_as(status(refusal.code), t, refusal)
+    failed_bare(status(refusal.code), t, refusal)
 }
 
-/// Renders the page of a refused form.
+/// Renders the page of a refused form without a visitor.
 pub(super) fn undone(t: &'static Texts, refusal: &Refusal) -> Response {
-    failed_as(status_of_form(refusal.code), t, refusal)
+    failed_bare(status_of_form(refusal.code), t, refusal)
 }
 
-fn failed_as(status: StatusCode, t: &'static Texts, refusal: &Refusal) -> Response {
+fn failed_bare(status: StatusCode, t: &'static Texts, refusal: &Refusal) -> Response {
     let (styles, icon) = (assets::path("console", "css"), assets::path("icon", "svg"));
-    let title = match refusal.code {
-        Code::NotFoundResource => t.not_there,
-        Code::NotAllowedAccess => t.not_allowed,
-        _ => t.failed,
-    };
-    page_as(status, &Failed { t, styles, icon, title, why: refusal_text(refusal) })
-}
-
-/// Returns the response for an unknown path.
-pub(super) fn nowhere(t: &'static Texts) -> Response {
-    failed(t, &Refusal::new(Code::NotFoundResource, "there is no such page"))
+    page_as(status, &FailedBare { t, styles, icon, title: title_of(t, refusal), why: refusal_text(refusal) })
 }

@@ -7,8 +7,8 @@ use axum::extract::State;
 use axum::response::Response;
 
 use super::Console;
-use super::form::Fields;
-use super::frame::{Frame, Section, failed, page};
+use super::fields::Fields;
+use super::frame::{Frame, Section, page};
 use super::pager::Pager;
 use super::resources::{ResourceKind, sort_of};
 use super::search::searched;
@@ -47,9 +47,9 @@ pub(super) struct ThingsPage {
 pub(super) async fn webhooks(State(console): State<Console>, visitor: SessionUser, query: Fields) -> Response {
     let sort = match sort_of(&visitor, ResourceKind::Webhooks.word()) {
         Ok(sort) => sort,
-        Err(refusal) => return failed(visitor.texts, &refusal),
+        Err(refusal) => return visitor.failed(&refusal),
     };
-    let frame = visitor.frame(Section::Cluster);
+    let frame = visitor.frame(Section::Setup);
     let hooks = console.node().state().catalog().webhooks.clone();
     let t = frame.t;
     let name = query.given("name").map(|text| NameFilter::parse(&searched(&text)));
@@ -74,7 +74,7 @@ pub(super) async fn webhooks(State(console): State<Console>, visitor: SessionUse
 }
 
 pub(super) async fn namespaces(State(console): State<Console>, visitor: SessionUser, query: Fields) -> Response {
-    let frame = visitor.frame(Section::Overview);
+    let frame = visitor.frame(Section::Setup);
     let edits = visitor.may_somewhere(Verb::Edit);
     let filter = NamespaceFilter {
         name: query.given("name").map(|text| NameFilter::parse(&searched(&text))),
@@ -103,12 +103,12 @@ pub(super) async fn namespaces(State(console): State<Console>, visitor: SessionU
             let sort = ResourceKind::Namespaces;
             page(&ThingsPage { badges: None, frame, sort, query, columns, rows: listed.rows, pager, edits })
         }
-        Err(refusal) => failed(visitor.texts, &refusal),
+        Err(refusal) => visitor.failed(&refusal),
     }
 }
 
 pub(super) async fn templates(State(console): State<Console>, visitor: SessionUser, query: Fields) -> Response {
-    let frame = visitor.frame(Section::Config);
+    let frame = visitor.frame(Section::Setup);
     let edits = visitor.caller.check_everywhere(Verb::Edit).is_ok();
     let name = query.given("name").map(|text| NameFilter::parse(&searched(&text)));
     let listed = console.node().state().catalog().templates.list(&name, &Pager::page_of(&query));

@@ -7,8 +7,8 @@ use axum::extract::State;
 use axum::response::Response;
 
 use super::Console;
-use super::form::Fields;
-use super::frame::{Frame, Section, failed, page};
+use super::fields::Fields;
+use super::frame::{Frame, Section, page};
 use super::pager::Pager;
 use super::pictures::call_map::{BOXES_MAX, CallMap};
 use super::search::rule_link;
@@ -65,7 +65,7 @@ impl RuleLink {
 pub(super) async fn show(State(console): State<Console>, visitor: SessionUser, query: Fields) -> Response {
     match map_page(&console, &visitor, query).await {
         Ok(map) => page(&map),
-        Err(refusal) => failed(visitor.texts, &refusal),
+        Err(refusal) => visitor.failed(&refusal),
     }
 }
 

@@ -10,17 +10,23 @@ mod accounts;
 mod assets;
 mod audit;
 mod bars;
+mod clients;
 mod cluster;
+mod concurrent;
 mod config;
 mod contracts;
 mod drafting;
 mod explain;
+mod fields;
+mod file_list;
 mod form;
 mod frame;
+mod home;
+mod inbox;
+mod listing;
 mod lists;
 mod map;
 mod oneself;
-mod overview;
 mod pager;
 mod pictures;
 mod policies;
@@ -28,14 +34,17 @@ mod proxies;
 mod releases;
 mod requests;
 mod resources;
+mod rule_list;
 mod rule_rows;
 mod rules;
 mod search;
 mod services;
 mod session;
+mod settings_text;
 mod sheet;
 mod sign_in;
 mod texts;
+mod time_ago;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -98,7 +107,7 @@ pub fn router(console: Console) -> Router {
         .route("/", get(|| async { Redirect::to(ROOT) }))
         .route("/ui/", get(|| async { Redirect::to(ROOT) }))
         .route("/ui/{*page}", any(no_such_page))
-        .route("/ui", get(overview::show))
+        .route("/ui", get(home::show))
         .route("/ui/sign-in", get(sign_in::show).post(sign_in::sign_in))
         .route("/ui/sign-out", flash.clone().post(sign_in::sign_out))
         .route("/ui/language", flash.clone().post(sign_in::choose_language))
@@ -108,14 +117,14 @@ pub fn router(console: Console) -> Router {
         .route("/ui/map", get(map::show))
         .route("/ui/service/instance", flash.clone().post(services::change_instance))
         .route("/ui/rules", get(|| async { Redirect::to("/ui/rules/routings") }))
-        .route("/ui/rules/{kind}", get(rules::list))
+        .route("/ui/rules/{kind}", get(rule_list::list))
         .route("/ui/rules/{kind}/new", get(rules::new).post(rules::create))
         .route("/ui/rules/{kind}/explain", get(explain::show))
         .route("/ui/rules/{kind}/{id}", get(rules::show).post(rules::save))
         .route("/ui/rules/{kind}/{id}/release", flash.clone().post(rules::release))
         .route("/ui/rules/{kind}/{id}/change", flash.clone().post(rules::change))
         .route("/ui/rules/{kind}/{id}/delete", flash.clone().post(rules::delete))
-        .route("/ui/config", get(config::tree).post(config::create))
+        .route("/ui/config", get(file_list::tree).post(file_list::create))
         .route("/ui/config/file", get(config::show).post(config::save))
         .route("/ui/config/file/release", flash.clone().post(config::release))
         .route("/ui/config/file/change", flash.clone().post(config::change))
@@ -129,6 +138,7 @@ pub fn router(console: Console) -> Router {
         .route(oneself::PATH, get(oneself::show).post(oneself::change))
         .route("/ui/cluster", get(cluster::show).post(cluster::change))
         .route("/ui/cluster/backup", flash.clone().post(cluster::backup))
+        .route("/ui/clients", get(clients::show))
         .route("/ui/proxies", get(proxies::show))
         .route("/ui/proxies/dump", get(proxies::dump))
         .route("/ui/policies", get(policies::list))
@@ -152,7 +162,7 @@ async fn page_of_the_form(uri: Uri) -> Redirect {
 }
 
 async fn no_such_page(visitor: SessionUser) -> Response {
-    frame::nowhere(visitor.texts)
+    visitor.nowhere()
 }
 
 /// Adds a time limit and security headers to every page.

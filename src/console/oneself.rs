@@ -8,8 +8,9 @@ use axum::response::{IntoResponse, Redirect, Response};
 
 use super::Console;
 use super::accounts::in_words;
-use super::form::{Fields, Form};
-use super::frame::{Flash, Frame, Section, failed, on_to, page, page_unproven};
+use super::fields::Fields;
+use super::form::Form;
+use super::frame::{Flash, Frame, Section, on_to, page, page_unproven};
 use super::session::{self, SessionUser};
 use crate::catalog::Credential;
 use crate::model::code::{Code, Refusal};
@@ -44,7 +45,7 @@ struct OneselfPage {
 pub(super) async fn show(State(console): State<Console>, visitor: SessionUser) -> Response {
     match profile_page(&console, &visitor) {
         Ok(account) => page(&account),
-        Err(refusal) => failed(visitor.texts, &refusal),
+        Err(refusal) => visitor.failed(&refusal),
     }
 }
 
@@ -91,7 +92,7 @@ pub(super) async fn change(State(console): State<Console>, form: Form) -> Respon
                 Ok(account) => {
                     page_unproven(refusal.code, &OneselfPage { frame: account.frame.refused(&refusal), ..account })
                 }
-                Err(refusal) => failed(visitor.texts, &refusal),
+                Err(refusal) => visitor.failed(&refusal),
             };
             response.headers_mut().extend(wait.map(|seconds| (RETRY_AFTER, HeaderValue::from(seconds))));
             response

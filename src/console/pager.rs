@@ -1,6 +1,6 @@
 //! Pagination: the present page, and links to its neighbours that retain the search.
 
-use super::form::Fields;
+use super::fields::Fields;
 use crate::catalog::page::{Listed, Page};
 
 /// Rows of a page.

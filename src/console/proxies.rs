@@ -8,8 +8,8 @@ use axum::response::{IntoResponse, Response};
 use url::form_urlencoded;
 
 use super::Console;
-use super::form::Fields;
-use super::frame::{Frame, Section, failed, page};
+use super::fields::Fields;
+use super::frame::{Frame, Section, page};
 use super::pager::Pager;
 use super::session::SessionUser;
 use super::texts::Texts;
@@ -59,12 +59,12 @@ struct Count {
 
 pub(super) async fn show(State(console): State<Console>, visitor: SessionUser, query: Fields) -> Response {
     if let Err(refusal) = visitor.caller.check_everywhere(Verb::Operate) {
-        return failed(visitor.texts, &refusal);
+        return visitor.failed(&refusal);
     }
     let found = console.node().member().xds_clients().await;
     let clients: Vec<_> = found.clients.into_iter().map(Arc::new).collect();
     let listed = Listed::cut(clients.iter(), &Pager::page_of(&query));
-    let frame = visitor.frame(Section::Proxies);
+    let frame = visitor.frame(Section::Clients);
     page(&ProxiesPage {
         kinds: ResourceType::ALL.map(ResourceType::label).into(),
         rows: listed.rows.iter().map(|one| row(one, frame.t)).collect(),
@@ -77,7 +77,7 @@ pub(super) async fn show(State(console): State<Console>, visitor: SessionUser, q
 /// Shows the resources of one client as JSON.
 pub(super) async fn dump(State(console): State<Console>, visitor: SessionUser, query: Fields) -> Response {
     if let Err(refusal) = visitor.caller.check_everywhere(Verb::Operate) {
-        return failed(visitor.texts, &refusal);
+        return visitor.failed(&refusal);
     }
     let answered = dump_of(console.node().member(), query.get("node_id"), &Page::ALL).await;
     answered.unwrap_or_else(IntoResponse::into_response)
@@ -172,7 +172,7 @@ mod tests {
         let listed = Listed { rows: vec![()], ..Listed::amount(1) };
         let pager = Pager::new(PATH, &Fields::parse(b""), &listed);
         let kinds = ResourceType::ALL.map(ResourceType::label).into();
-        let frame = Frame::bare(english(), Section::Proxies);
+        let frame = Frame::bare(english(), Section::Clients);
         let shown = ProxiesPage { frame, kinds, rows, silent: vec![3], pager }.render().expect("a page");
         assert!(shown.contains("a/s: &#60;b&#62;no") || shown.contains("a/s: &lt;b&gt;no"), "{shown}");
         assert!(!shown.contains("<b>"), "{shown}");

@@ -2,7 +2,7 @@
 
 use similar::{ChangeTag, TextDiff};
 
-use super::form::Fields;
+use super::fields::Fields;
 use super::texts::Texts;
 use crate::model::audience::{Audience, ClientLabel, ClientPercent};
 use crate::model::code::{Code, Refusal};
@@ -24,6 +24,11 @@ pub(super) fn called(name: &str, version: u64) -> String {
 /// Reports whether a withdrawal could reactivate another release.
 pub(super) fn may_go_back(releases: &[ReleaseRow]) -> bool {
     releases.iter().any(ReleaseRow::may_return)
+}
+
+/// Reports whether some clients have a gray release, during which a release to all is refused.
+pub(super) fn has_canary(releases: &[ReleaseRow]) -> bool {
+    releases.iter().any(|one| one.is_gray && one.is_active())
 }
 
 /// An applicable act on a release, for the head of a page.

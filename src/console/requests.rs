@@ -11,12 +11,14 @@ use url::form_urlencoded;
 
 use super::Console;
 use super::drafting::pretty;
-use super::form::{Fields, Form};
-use super::frame::{Frame, Section, failed, page, page_refused, to_result};
+use super::fields::Fields;
+use super::form::Form;
+use super::frame::{Frame, Section, page, page_refused, to_result};
+use super::listing::{Chip, chips};
 use super::pager::Pager;
 use super::releases::{Line, compared};
 use super::session::SessionUser;
-use super::texts::Texts;
+use super::texts::{self, Texts};
 use crate::api::documents::written;
 use crate::catalog::Catalog;
 use crate::catalog::approvals::{Pending, ReleasedRule, RequestFilter};
@@ -30,6 +32,7 @@ use crate::model::limits;
 use crate::model::policy::{Place, PolicyKind};
 use crate::model::rule::EndRole;
 use crate::model::rule::matching::ALL;
+use crate::model::text::NameFilter;
 use crate::model::time::Timestamp;
 use crate::model::wire::Words;
 use crate::operations::Caller;
@@ -46,31 +49,32 @@ const COMPARED_WITHIN: Duration = Duration::from_secs(2);
 #[template(path = "requests.html")]
 struct RequestsPage {
     frame: Frame,
+    chips: Vec<Chip>,
     rows: Vec<RequestRow>,
     pager: Pager,
     manages: bool,
 }
 
 /// A request, as a table row and as the head of its page.
-struct RequestRow {
-    id: String,
-    badge: (&'static str, &'static str),
-    act: &'static str,
+pub(super) struct RequestRow {
+    pub(super) id: String,
+    pub(super) badge: (&'static str, &'static str),
+    pub(super) act: &'static str,
     /// Number of acts decided together.
-    acts: u64,
+    pub(super) acts: u64,
     kind: &'static str,
-    thing: String,
-    user: String,
-    comment: String,
+    pub(super) thing: String,
+    pub(super) user: String,
+    pub(super) comment: String,
     asked: String,
     publish_at: String,
     /// Release that the act makes or is about, with its clients and steps.
     meant: Vec<String>,
     approvals: Vec<String>,
     /// Numbers of valid and needed approvals.
-    given: String,
+    pub(super) given: String,
     /// Sentence on what was decided, and what it waits for.
-    standing: String,
+    pub(super) standing: String,
 }
 
 #[derive(Template)]
@@ -109,7 +113,7 @@ struct RequestedChange {
 }
 
 impl RequestRow {
-    fn of(request: &ApprovalRequest, standing: &RequestStanding, t: &Texts) -> RequestRow {
+    pub(super) fn of(request: &ApprovalRequest, standing: &RequestStanding, t: &Texts) -> RequestRow {
         let (class, word) = match request.state {
             RequestState::Open => ("warn", t.open),
             RequestState::Approved => ("warn", t.approved),
@@ -126,7 +130,7 @@ impl RequestRow {
         RequestRow {
             id: request.id.clone(),
             badge: (class, word),
-            act: request.act.word(),
+            act: texts::act(t, request.act),
             acts: request.parts + 1,
             kind: request.kind.word(),
             thing: format!("{}/{}", request.namespace, request.name),
@@ -175,12 +179,21 @@ fn json(value: &impl Serialize) -> String {
 
 pub(super) async fn list(State(console): State<Console>, visitor: SessionUser, query: Fields) -> Response {
     let state = RequestState::of_word(query.get("state"));
-    let filter =
-        RequestFilter { state, heads: true, read_scope: visitor.caller.read_scope(), ..RequestFilter::default() };
+    let filter = RequestFilter {
+        state,
+        namespace: query.given("namespace").map(|text| NameFilter::parse(&text)),
+        heads: true,
+        read_scope: visitor.caller.read_scope(),
+        ..RequestFilter::default()
+    };
     let view = console.node().state().view();
     let (listed, now) = (view.approvals.list(&filter, &Pager::page_of(&query)), console.node().now());
     let frame = visitor.frame(Section::Requests);
+    let t = frame.t;
+    let states =
+        [("", t.all), ("open", t.open), ("approved", t.approved), ("done", t.carried_out), ("refused", t.refused)];
     page(&RequestsPage {
+        chips: chips(PATH, &query, &states),
         rows: listed
             .rows
             .iter()
@@ -195,7 +208,7 @@ pub(super) async fn list(State(console): State<Console>, visitor: SessionUser, q
 pub(super) async fn show(State(console): State<Console>, Path(id): Path<String>, visitor: SessionUser) -> Response {
     match request_page(&console, &visitor, &id).await {
         Ok(found) => page(&found),
-        Err(refusal) => failed(visitor.texts, &refusal),
+        Err(refusal) => visitor.failed(&refusal),
     }
 }
 
@@ -204,7 +217,7 @@ pub(super) async fn decide(State(console): State<Console>, Path(id): Path<String
     let Form { visitor, fields } = form;
     let word = fields.get("change");
     let Some(op) = RequestOp::ALL.into_iter().find(|op| op.word() == word) else {
-        return super::frame::nowhere(visitor.texts);
+        return visitor.nowhere();
     };
     let parts = fields.given("parts").and_then(|parts| parts.parse().ok()).filter(|_| op == RequestOp::Approve);
     let draft = RequestDraft { id: id.clone(), comment: fields.given("comment"), parts };
@@ -215,7 +228,7 @@ pub(super) async fn decide(State(console): State<Console>, Path(id): Path<String
                 let frame = found.frame.refused(&refusal);
                 page_refused(refusal.code, &RequestPage { frame, ..found })
             }
-            Err(missing) => failed(visitor.texts, &missing),
+            Err(missing) => visitor.failed(&missing),
         },
     }
 }

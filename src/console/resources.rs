@@ -11,8 +11,9 @@ use serde_json::{Map, Value};
 
 use super::Console;
 use super::contracts::{self, ContractForm};
-use super::form::{Fields, Form};
-use super::frame::{Flash, Frame, Section, failed, on_to, page, page_refused, undone};
+use super::fields::Fields;
+use super::form::Form;
+use super::frame::{Flash, Frame, Section, on_to, page, page_refused};
 use super::policies;
 use super::services;
 use super::session::SessionUser;
@@ -78,17 +79,36 @@ impl ResourceKind {
     /// Returns the section of the console, and the page of the list.
     pub(super) fn home(self) -> (Section, &'static str) {
         match self {
-            ResourceKind::Namespaces => (Section::Overview, "/ui/namespaces"),
+            ResourceKind::Namespaces => (Section::Setup, "/ui/namespaces"),
             ResourceKind::Services | ResourceKind::Aliases => (Section::Services, "/ui/services"),
             ResourceKind::Groups => (Section::Config, "/ui/config"),
-            ResourceKind::Templates => (Section::Config, "/ui/templates"),
-            ResourceKind::Users | ResourceKind::Tokens | ResourceKind::AccessKeys => {
-                (Section::Accounts, "/ui/accounts")
-            }
-            ResourceKind::Webhooks => (Section::Cluster, "/ui/webhooks"),
-            ResourceKind::Policies => (Section::Requests, "/ui/policies"),
-            ResourceKind::Contracts => (Section::Requests, "/ui/contracts"),
-            ResourceKind::Settings => (Section::Cluster, "/ui/cluster"),
+            ResourceKind::Templates => (Section::Setup, "/ui/templates"),
+            ResourceKind::Users | ResourceKind::Tokens | ResourceKind::AccessKeys => (Section::Setup, "/ui/accounts"),
+            ResourceKind::Webhooks => (Section::Setup, "/ui/webhooks"),
+            ResourceKind::Policies => (Section::Setup, "/ui/policies"),
+            ResourceKind::Contracts => (Section::Setup, "/ui/contracts"),
+            ResourceKind::Settings => (Section::Setup, "/ui/cluster"),
+        }
+    }
+
+    /// Returns a sentence on the purpose of these objects.
+    pub(super) fn about(self, t: &Texts) -> &'static str {
+        match self {
+            ResourceKind::Namespaces => t.help.namespaces_about,
+            ResourceKind::Templates => t.help.templates_about,
+            ResourceKind::Webhooks => t.help.webhooks_about,
+            ResourceKind::Policies => t.help.policies_about,
+            ResourceKind::Contracts => t.help.contracts_about,
+            _ => "",
+        }
+    }
+
+    /// Returns a command that creates such an object; empty if forms are the usual way.
+    pub(super) fn command(self) -> &'static str {
+        match self {
+            ResourceKind::Policies => "thuban policy set two --for-namespace production --approvals 1",
+            ResourceKind::Namespaces => "thuban apply -f - <<'EOF'\nkind: namespace\nname: production\nspec: {}\nEOF",
+            _ => "",
         }
     }
 
@@ -260,7 +280,7 @@ pub(super) async fn show(
 ) -> Response {
     let sort = match sort_of(&visitor, &word) {
         Ok(sort) => sort,
-        Err(refusal) => return failed(visitor.texts, &refusal),
+        Err(refusal) => return visitor.failed(&refusal),
     };
     let mut subject = Subject::of(sort, &query);
     let value = if subject.is_new() {
@@ -273,7 +293,7 @@ pub(super) async fn show(
     };
     match value {
         Some(value) => page(&ThingPage::of(&visitor, subject, &value, None)),
-        None => failed(visitor.texts, &Refusal::new(Code::NotFoundResource, "there is none of this name")),
+        None => visitor.failed(&Refusal::new(Code::NotFoundResource, "there is none of this name")),
     }
 }
 
@@ -294,7 +314,7 @@ pub(super) async fn save(State(console): State<Console>, Path(word): Path<String
     let Form { visitor, fields } = form;
     let sort = match sort_of(&visitor, &word) {
         Ok(sort) => sort,
-        Err(refusal) => return undone(visitor.texts, &refusal),
+        Err(refusal) => return visitor.undone(&refusal),
     };
     if let Err(refusal) = sort.check_place(&visitor, &fields) {
         return visitor.barred(&console, &refusal);

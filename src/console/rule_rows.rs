@@ -1,9 +1,11 @@
 //! Rules as rows of a list, by family or by service.
 
 use super::releases::{ReleaseRow, called};
+use super::texts::Texts;
 use crate::catalog::Catalog;
 use crate::model::rule::Rule;
 use crate::model::rule::matching::ALL;
+use crate::sentences;
 
 /// A rule in a list.
 pub(super) struct RuleRow {
@@ -21,12 +23,31 @@ pub(super) struct RuleRow {
     /// True if there is an active normal release and the saved rule differs from it.
     pub(super) differs: bool,
     pub(super) grays: usize,
+    /// Beginning of the rule in words.
+    pub(super) sentence: String,
+}
+
+/// Maximum length of the words of a rule in a list.
+const SENTENCE_CHARS_MAX: usize = 140;
+
+/// Returns the columns of a list of rules, each with its key for sorting.
+pub(super) fn columns(t: &Texts) -> [(&'static str, &'static str); 7] {
+    [
+        ("name", t.name),
+        ("namespace", t.namespace),
+        ("", t.kind),
+        ("", t.service),
+        ("", t.state),
+        ("priority", t.priority),
+        ("changed", t.changed),
+    ]
 }
 
 impl RuleRow {
-    pub(super) fn of(catalog: &Catalog, rule: &Rule) -> RuleRow {
+    pub(super) fn of(catalog: &Catalog, t: &'static Texts, rule: &Rule) -> RuleRow {
         let book = catalog.rules.of(rule.family());
         let normal = book.active().normal(&rule.id);
+        let words = sentences::rule(t.language(), rule);
         let grays = book.releases_of(&rule.id).map(|release| ReleaseRow::of_rule(release));
         RuleRow {
             id: rule.id.clone(),
@@ -40,6 +61,7 @@ impl RuleRow {
             in_force: normal.map(|release| called(&release.name, release.version)),
             differs: normal.is_some_and(|release| release.rule.revision != rule.revision),
             grays: grays.filter(|row| row.is_gray && row.is_active()).count(),
+            sentence: words.first().map(|words| sentences::cut(words, SENTENCE_CHARS_MAX)).unwrap_or_default(),
         }
     }
 }

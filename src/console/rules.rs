@@ -1,4 +1,4 @@
-//! Rules of all families: lists, and the page of a rule: editing, comparison, release.
+//! The page of a rule of any family: editing, comparison, release.
 
 use std::sync::Arc;
 
@@ -7,28 +7,28 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 
 use super::Console;
+use super::concurrent::{Asked, Conflict};
 use super::drafting::{Typed, blank, pretty};
-use super::form::{Fields, Form};
-use super::frame::{Flash, Frame, Section, failed, nowhere, on_to, page, page_refused, undone};
-use super::pager::Pager;
+use super::fields::Fields;
+use super::form::Form;
+use super::frame::{Flash, Frame, Section, on_to, page, page_refused};
 use super::pictures::holders::{Holders, class, word};
 use super::pictures::timeline::History;
-use super::releases::{Line, ReleaseRow, Rollout, action, compared, head_acts, may_go_back, wanted};
+use super::releases::{Line, ReleaseRow, Rollout, action, compared, has_canary, head_acts, may_go_back, wanted};
 use super::rule_rows::RuleRow;
-use super::search::{rule_link as link, searched};
+use super::search::rule_link as link;
 use super::session::SessionUser;
 use super::sheet::show::Control;
 use super::texts::{self, Texts};
 use crate::api::documents::{read_rule, written};
 use crate::catalog::history::Thing;
-use crate::catalog::rules::RuleFilter;
 use crate::catalog::{Catalog, Entity, Op, Outcome};
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::{ReadScope, Verb};
+use crate::model::policy::PolicyKind;
 use crate::model::release::ReleaseOp;
 use crate::model::rule::release::{RuleRelease, RuleReleaseDraft};
 use crate::model::rule::{Family, Rule, RuleDraft};
-use crate::model::text::NameFilter;
 use crate::operations::{RuleAdvice, XdsWarnings, one};
 use crate::sentences;
 
@@ -47,50 +47,9 @@ pub(super) struct Tab {
 pub(super) fn tabs(t: &Texts, current: Family) -> Vec<Tab> {
     let tab =
         |family: &Family| Tab { name: texts::family(t, *family), kind: family.kind(), is_current: *family == current };
-    Family::ALL.iter().map(tab).collect()
-}
-
-#[derive(Template)]
-#[template(path = "rules.html")]
-struct RulesPage {
-    frame: Frame,
-    tabs: Vec<Tab>,
-    kind: &'static str,
-    query: Fields,
-    rows: Vec<RuleRow>,
-    pager: Pager,
-    edits: bool,
-}
-
-pub(super) async fn list(
-    State(console): State<Console>,
-    visitor: SessionUser,
-    Path(kind): Path<String>,
-    query: Fields,
-) -> Response {
-    let Some(family) = family_of(&kind) else { return nowhere(visitor.texts) };
-    let glob = |key| query.given(key).map(|text| NameFilter::parse(&searched(&text)));
-    let filter = RuleFilter {
-        name: glob("name"),
-        namespace: query.given("namespace").map(|text| NameFilter::parse(&text)),
-        service: query.given("service").map(|text| NameFilter::parse(&text)),
-        read_scope: visitor.caller.read_scope(),
-        ..RuleFilter::default()
-    };
-    let rows = Pager::page_of(&query);
-    let reach = console.node().state().catalog().rules.of(family).reach(&filter, &rows);
-    let find =
-        move |catalog: &Catalog| catalog.rules.of(family).list(&filter, &rows).map(|rule| RuleRow::of(catalog, &rule));
-    match console.operations.scan(reach, find, |listed| listed).await {
-        Ok(listed) => {
-            let pager = Pager::new(&format!("/ui/rules/{kind}"), &query, &listed);
-            let frame = visitor.frame(Section::Rules);
-            let edits = visitor.may_somewhere(Verb::Edit);
-            let tabs = tabs(frame.t, family);
-            page(&RulesPage { frame, tabs, kind: family.kind(), query, rows: listed.rows, pager, edits })
-        }
-        Err(refusal) => failed(visitor.texts, &refusal),
-    }
+    // The families that are used most come first.
+    let order = [Family::Routing, Family::RateLimit, Family::CircuitBreaker, Family::FaultDetect];
+    order.iter().map(tab).collect()
 }
 
 #[derive(Template)]
@@ -123,6 +82,10 @@ struct RulePage {
     releases_them: bool,
     /// True if a policy requires approval to publish it.
     asks_approval: bool,
+    /// Pending request to release it.
+    asked: Option<Asked>,
+    /// Draft that somebody else saved meanwhile.
+    conflict: Option<Conflict>,
     /// Submitted fields of the release form.
     rollout: Fields,
 }
@@ -141,7 +104,7 @@ impl RulePage {
         RulePage {
             tabs: tabs(frame.t, family),
             kind: family.kind(),
-            row: Some(RuleRow::of(catalog, rule)),
+            row: Some(RuleRow::of(catalog, frame.t, rule)),
             revision: rule.revision.clone(),
             acts_on: catalog.effect_of(rule).to_string(),
             diff: in_force.map_or_else(Vec::new, changed),
@@ -157,9 +120,16 @@ impl RulePage {
             edits: visitor.may(Verb::Edit, &rule.namespace, &rule.name),
             releases_them: visitor.may(Verb::Release, &rule.namespace, &rule.name),
             asks_approval: catalog.asks_approval(&Thing::Rule(family, rule.id.clone())),
+            asked: asked(catalog, visitor, rule),
+            conflict: None,
             rollout: Fields::default(),
-            frame,
+            frame: Frame { namespace: rule.namespace.clone(), ..frame },
         }
+    }
+
+    /// Reports whether the visitor may release the draft, and no request for that waits.
+    fn may_release(&self) -> bool {
+        self.releases_them && self.asked.as_ref().is_none_or(|asked| !asked.is_of_draft)
     }
 
     fn controls(&self) -> Vec<Control> {
@@ -172,10 +142,16 @@ impl RulePage {
     }
 }
 
+/// Returns the pending request to release a rule.
+fn asked(catalog: &Catalog, visitor: &SessionUser, rule: &Rule) -> Option<Asked> {
+    let named = (PolicyKind::Rule(rule.family()), rule.namespace.as_str(), rule.name.as_str());
+    Asked::of(catalog, visitor.texts, named, &rule.modified, &visitor.caller.read_scope())
+}
+
 pub(super) async fn new(visitor: SessionUser, Path(kind): Path<String>, query: Fields) -> Response {
     match family_of(&kind) {
         Some(family) => page(&unsaved(&visitor, family, Typed::of(family, blank(family), &query))),
-        None => nowhere(visitor.texts),
+        None => visitor.nowhere(),
     }
 }
 
@@ -200,6 +176,8 @@ fn unsaved(visitor: &SessionUser, family: Family, typed: Typed) -> RulePage {
         edits: true,
         releases_them: false,
         asks_approval: false,
+        asked: None,
+        conflict: None,
         rollout: Fields::default(),
         frame,
     }
@@ -225,10 +203,10 @@ pub(super) async fn show(
     Path((kind, id)): Path<(String, String)>,
     query: Fields,
 ) -> Response {
-    let Some(family) = family_of(&kind) else { return nowhere(visitor.texts) };
+    let Some(family) = family_of(&kind) else { return visitor.nowhere() };
     match rule_page(&console, &visitor, family, &id, &query).await {
         Ok(shown) => page(&shown),
-        Err(refusal) => failed(visitor.texts, &refusal),
+        Err(refusal) => visitor.failed(&refusal),
     }
 }
 
@@ -263,7 +241,7 @@ async fn rule_page(
 /// Creates the submitted rule.
 pub(super) async fn create(State(console): State<Console>, Path(kind): Path<String>, form: Form) -> Response {
     let Form { visitor, fields } = form;
-    let Some(family) = family_of(&kind) else { return nowhere(visitor.texts) };
+    let Some(family) = family_of(&kind) else { return visitor.nowhere() };
     let (typed, is_done) = Typed::read(family, &fields);
     if !is_done {
         return page(&unsaved(&visitor, family, typed));
@@ -286,7 +264,7 @@ pub(super) async fn save(
     form: Form,
 ) -> Response {
     let Form { visitor, fields } = form;
-    let Some(family) = family_of(&kind) else { return nowhere(visitor.texts) };
+    let Some(family) = family_of(&kind) else { return visitor.nowhere() };
     if let Err(refusal) = check(&console, &visitor, Verb::Edit, family, &id) {
         return visitor.barred(&console, &refusal);
     }
@@ -299,7 +277,7 @@ pub(super) async fn save(
     if !is_done {
         return match again(typed).await {
             Ok(shown) => page(&shown),
-            Err(refusal) => undone(visitor.texts, &refusal),
+            Err(refusal) => visitor.undone(&refusal),
         };
     }
     let saved = match typed.draft(family) {
@@ -311,8 +289,32 @@ pub(super) async fn save(
     };
     match saved {
         Ok(outcome) => on_to(&link(family, &id), Flash::of(&outcome, Flash::Drafted)),
-        Err(refusal) => refused(&visitor, again(typed).await, &refusal),
+        Err(refusal) => {
+            let conflict = conflict(&console, &visitor, (family, &id), &fields, &typed);
+            let page = again(typed).await.map(|page| match conflict {
+                Some((revision, conflict)) => RulePage { revision, conflict: Some(conflict), ..page },
+                None => page,
+            });
+            refused(&visitor, page, &refusal)
+        }
     }
+}
+
+/// Returns the revision of a draft that was saved since the page was made, with the difference to what was typed.
+fn conflict(
+    console: &Console,
+    visitor: &SessionUser,
+    (family, id): (Family, &str),
+    fields: &Fields,
+    typed: &Typed,
+) -> Option<(String, Conflict)> {
+    let view = console.node().state().view();
+    let rule = find(&view, family, id, &visitor.caller.read_scope()).ok()?;
+    let texts = (pretty(&written(Some(&rule))), typed.whole(family)?);
+    let now = (visitor.texts, view.clock());
+    let found =
+        Conflict::of(now, fields, (rule.revision.as_str(), &rule.modified), (texts.0.as_str(), texts.1.as_str()))?;
+    Some((rule.revision.clone(), found))
 }
 
 pub(super) async fn delete(
@@ -320,7 +322,7 @@ pub(super) async fn delete(
     Path((kind, id)): Path<(String, String)>,
     form: Form,
 ) -> Response {
-    let Some(family) = family_of(&kind) else { return nowhere(form.visitor.texts) };
+    let Some(family) = family_of(&kind) else { return form.visitor.nowhere() };
     if let Err(refusal) = check(&console, &form.visitor, Verb::Edit, family, &id) {
         return form.visitor.barred(&console, &refusal);
     }
@@ -345,9 +347,14 @@ pub(super) async fn release(
     form: Form,
 ) -> Response {
     let Form { visitor, fields } = form;
-    let Some(family) = family_of(&kind) else { return nowhere(visitor.texts) };
+    let Some(family) = family_of(&kind) else { return visitor.nowhere() };
     if let Err(refusal) = check(&console, &visitor, Verb::Release, family, &id) {
         return visitor.barred(&console, &refusal);
+    }
+    let view = console.node().state().view();
+    let rule = find(&view, family, &id, &visitor.caller.read_scope()).ok();
+    if let Some(asked) = rule.and_then(|rule| asked(&view, &visitor, &rule)).filter(|asked| asked.is_of_draft) {
+        return on_to(&asked.path(), Flash::AskedBefore);
     }
     let released = match Rollout::read(&fields) {
         Ok(rollout) => {
@@ -379,7 +386,7 @@ pub(super) async fn change(
 ) -> Response {
     let Form { visitor, fields } = form;
     let (Some(family), Some(op)) = (family_of(&kind), wanted(&fields)) else {
-        return nowhere(visitor.texts);
+        return visitor.nowhere();
     };
     if let Err(refusal) = check(&console, &visitor, Verb::Release, family, &id) {
         return visitor.barred(&console, &refusal);
@@ -420,6 +427,6 @@ async fn done(
 fn refused(visitor: &SessionUser, page: Result<RulePage, Refusal>, refusal: &Refusal) -> Response {
     match page {
         Ok(page) => page_refused(refusal.code, &RulePage { frame: page.frame.refused(refusal), ..page }),
-        Err(gone) => undone(visitor.texts, &gone),
+        Err(gone) => visitor.undone(&gone),
     }
 }

@@ -5,8 +5,8 @@ use axum::extract::State;
 use axum::response::Response;
 
 use super::Console;
-use super::form::Fields;
-use super::frame::{Frame, Section, failed, page};
+use super::fields::Fields;
+use super::frame::{Frame, Section, page};
 use super::session::SessionUser;
 use super::{services, texts};
 use crate::catalog::Catalog;
@@ -39,7 +39,7 @@ struct SearchPage {
 }
 
 pub(super) async fn show(State(console): State<Console>, visitor: SessionUser, query: Fields) -> Response {
-    let frame = visitor.frame(Section::Overview);
+    let frame = visitor.frame(Section::Elsewhere);
     let t = frame.t;
     let read_scope = visitor.caller.read_scope();
     let text = query.get("q").to_owned();
@@ -49,7 +49,7 @@ pub(super) async fn show(State(console): State<Console>, visitor: SessionUser, q
     let find = move |catalog: &Catalog| found(t, catalog, &read_scope, NameFilter::parse(&searched(&text)));
     match console.operations.scan(FAR, find, |found| found).await {
         Ok((hits, more)) => page(&SearchPage { frame, query, hits, more }),
-        Err(refusal) => failed(visitor.texts, &refusal),
+        Err(refusal) => visitor.failed(&refusal),
     }
 }
 

@@ -1,14 +1,19 @@
 //! Services: list, form, and the page of a service with its instances, aliases and rules.
 
+use std::cmp::Ordering;
+use std::sync::Arc;
+
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
 
 use super::Console;
-use super::form::{Fields, Form};
-use super::frame::{Flash, Frame, Section, failed, on_to, page, page_refused, undone};
+use super::fields::Fields;
+use super::form::Form;
+use super::frame::{Flash, Frame, Section, on_to, page, page_refused};
+use super::listing::{Chip, Heading, STATE, Sorting, chips, cut, headings};
 use super::pager::Pager;
-use super::rule_rows::RuleRow;
+use super::rule_rows::{RuleRow, columns};
 use super::search::searched;
 use super::session::SessionUser;
 use super::texts;
@@ -25,7 +30,9 @@ use crate::model::limits;
 use crate::model::rule::Family;
 use crate::model::service::{Service, ServiceDraft};
 use crate::model::text::NameFilter;
-use crate::operations::one;
+use crate::operations::{FAR, one};
+
+const PATH: &str = "/ui/services";
 
 struct ServiceRow {
     namespace: String,
@@ -51,6 +58,18 @@ impl ServiceRow {
     }
 }
 
+impl ServiceRow {
+    /// Returns the class of the badge for its health.
+    fn health(&self) -> &'static str {
+        match (self.counts.total, self.counts.healthy) {
+            (0, _) => "",
+            (_, 0) => "fault",
+            (total, healthy) if healthy + self.counts.isolated < total => "warn",
+            _ => "good",
+        }
+    }
+}
+
 pub(super) fn link(namespace: &str, name: &str) -> String {
     let mut pairs = url::form_urlencoded::Serializer::new(String::new());
     pairs.append_pair("namespace", namespace).append_pair("name", name);
@@ -62,6 +81,8 @@ pub(super) fn link(namespace: &str, name: &str) -> String {
 struct ServicesPage {
     frame: Frame,
     query: Fields,
+    headings: Vec<Heading>,
+    chips: Vec<Chip>,
     rows: Vec<ServiceRow>,
     pager: Pager,
     edits: bool,
@@ -70,7 +91,7 @@ struct ServicesPage {
 pub(super) async fn list(State(console): State<Console>, visitor: SessionUser, query: Fields) -> Response {
     match listed(&console, &visitor, query).await {
         Ok(list) => page(&list),
-        Err(refusal) => failed(visitor.texts, &refusal),
+        Err(refusal) => visitor.failed(&refusal),
     }
 }
 
@@ -81,20 +102,59 @@ async fn listed(console: &Console, visitor: &SessionUser, query: Fields) -> Resu
         read_scope: visitor.caller.read_scope(),
         ..ServiceFilter::default()
     };
-    let rows = Pager::page_of(&query);
-    let reach = {
-        let catalog = console.node().state().catalog();
-        catalog.services.reach(&filter, &catalog.instances, &rows)
-    };
+    let (state, sorting, rows) = (query.get(STATE).to_owned(), Sorting::of(&query), Pager::page_of(&query));
     let find = move |catalog: &Catalog| {
-        let listed = catalog.services.list(&filter, &catalog.instances, &rows);
-        listed.map(|service| ServiceRow::of(catalog, &service))
+        let counts = |service: &Service| catalog.instances.of_service(&service.namespace, &service.name);
+        let mut found = catalog.services.list(&filter, &catalog.instances, &Rows::ALL).rows;
+        found.retain(|service| is_in(counts(service), &state));
+        let by_key = |key: &str, one: &Arc<Service>, other: &Arc<Service>| match key {
+            "name" => one.name.cmp(&other.name),
+            "namespace" => one.namespace.cmp(&other.namespace),
+            "health" => health_of(counts(one)).total_cmp(&health_of(counts(other))),
+            "changed" => one.mtime.cmp(&other.mtime),
+            _ => Ordering::Equal,
+        };
+        let name = |service: &Service| (service.name.clone(), service.namespace.clone());
+        sorting.sort(&mut found, by_key, |one, other| name(one).cmp(&name(other)));
+        cut(found, &rows).map(|service| ServiceRow::of(catalog, &service))
     };
-    let listed = console.operations.scan(reach, find, |listed| listed).await?;
-    let pager = Pager::new("/ui/services", &query, &listed);
+    let listed = console.operations.scan(FAR, find, |listed| listed).await?;
     let frame = visitor.frame(Section::Services);
-    let edits = visitor.may_somewhere(Verb::Edit);
-    Ok(ServicesPage { frame, query, rows: listed.rows, pager, edits })
+    let t = frame.t;
+    let columns = [
+        ("name", t.name),
+        ("namespace", t.namespace),
+        ("health", t.healthy_of_all),
+        ("", t.comment),
+        ("", t.owners),
+        ("changed", t.changed),
+    ];
+    let states = [("", t.all), ("unhealthy", t.unhealthy), ("healthy", t.healthy), ("empty", t.help.no_instances)];
+    Ok(ServicesPage {
+        headings: headings(PATH, &query, &columns),
+        chips: chips(PATH, &query, &states),
+        pager: Pager::new(PATH, &query, &listed),
+        rows: listed.rows,
+        edits: visitor.may_somewhere(Verb::Edit),
+        frame,
+        query,
+    })
+}
+
+/// Returns the share of healthy instances; below all others for none.
+fn health_of(counts: InstanceCounts) -> f64 {
+    if counts.total == 0 { -1.0 } else { counts.healthy as f64 / counts.total as f64 }
+}
+
+/// Reports whether a service is in the state of an address.
+fn is_in(counts: InstanceCounts, state: &str) -> bool {
+    let is_unhealthy = counts.healthy + counts.isolated < counts.total;
+    match state {
+        "unhealthy" => is_unhealthy,
+        "healthy" => !is_unhealthy && counts.total > 0,
+        "empty" => counts.total == 0,
+        _ => true,
+    }
 }
 
 pub(super) async fn create(State(console): State<Console>, form: Form) -> Response {
@@ -114,7 +174,7 @@ pub(super) async fn create(State(console): State<Console>, form: Form) -> Respon
         Ok(outcome) => on_to(&named, Flash::of(&outcome, Flash::Created)),
         Err(refusal) => match listed(&console, &visitor, fields).await {
             Ok(list) => page_refused(refusal.code, &ServicesPage { frame: list.frame.refused(&refusal), ..list }),
-            Err(_) => undone(visitor.texts, &refusal),
+            Err(_) => visitor.undone(&refusal),
         },
     }
 }
@@ -143,6 +203,8 @@ struct ServicePage {
     pager: Pager,
     /// Namespace and alias.
     aliases: Vec<(String, String)>,
+    /// Headings of the rules.
+    headings: Vec<Heading>,
     rules: Vec<RuleRow>,
     /// Families for which a request to it can be explained: path and name.
     families: Vec<(&'static str, &'static str)>,
@@ -152,7 +214,7 @@ struct ServicePage {
 pub(super) async fn show(State(console): State<Console>, visitor: SessionUser, query: Fields) -> Response {
     match service_page(&console, &visitor, &query).await {
         Ok(service) => page(&service),
-        Err(refusal) => failed(visitor.texts, &refusal),
+        Err(refusal) => visitor.failed(&refusal),
     }
 }
 
@@ -162,7 +224,7 @@ async fn service_page(console: &Console, visitor: &SessionUser, query: &Fields) 
     let edits = visitor.may(Verb::Edit, query.get("namespace"), query.get("name"));
     let query = query.clone();
     let find = move |catalog: &Catalog| whole(catalog, frame, &read_scope, &query, edits);
-    console.operations.scan(crate::operations::FAR, find, |page| page).await?
+    console.operations.scan(FAR, find, |page| page).await?
 }
 
 fn whole(
@@ -206,7 +268,7 @@ fn whole(
         let book = catalog.rules.of(*family);
         let listed = book.list(&filter, &Rows::new(0, limits::PAGE_ROWS_MAX)).rows;
         let of_it = listed.into_iter().filter(|rule| rule.ends().iter().any(|end| end.covers(namespace, name)));
-        of_it.map(|rule| RuleRow::of(catalog, &rule)).collect::<Vec<_>>()
+        of_it.map(|rule| RuleRow::of(catalog, frame.t, &rule)).collect::<Vec<_>>()
     };
     Ok(ServicePage {
         row: ServiceRow::of(catalog, service),
@@ -214,6 +276,7 @@ fn whole(
         pager: Pager::new("/ui/service", query, &instances),
         instances: instances.rows,
         aliases: aliases.rows.iter().map(|alias| (alias.alias_namespace.clone(), alias.alias.clone())).collect(),
+        headings: headings(PATH, query, &columns(frame.t).map(|(_, title)| ("", title))),
         rules: Family::ALL.iter().flat_map(about).collect(),
         families: Family::ALL.iter().map(|family| (family.kind(), texts::family(frame.t, *family))).collect(),
         edits,
@@ -262,7 +325,7 @@ pub(super) async fn change_instance(State(console): State<Console>, form: Form) 
             Ok(service) => {
                 page_refused(refusal.code, &ServicePage { frame: service.frame.refused(&refusal), ..service })
             }
-            Err(_) => undone(visitor.texts, &refusal),
+            Err(_) => visitor.undone(&refusal),
         },
     }
 }

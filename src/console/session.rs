@@ -12,13 +12,16 @@ use axum::response::{IntoResponse, Redirect, Response};
 use sha2::{Digest, Sha256};
 
 use super::Console;
-use super::form::Fields;
+use super::fields::Fields;
 use super::frame::{Flash, Frame, Section};
 use super::texts::{Language, Texts};
 use crate::address::{came_by_tls, sender};
 use crate::catalog::Credential;
 use crate::catalog::audit::AuditNote;
+use crate::catalog::namespaces::NamespaceFilter;
+use crate::catalog::page::Page;
 use crate::controllers::RateClass;
+use crate::model::access::User;
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::Verb;
 use crate::operations::{Caller, token_hash};
@@ -27,6 +30,8 @@ const SESSION: &str = "thuban_session";
 const LANGUAGE: &str = "thuban_language";
 /// Lifetime of the cookie, equal to that of a login.
 const SESSION_SECONDS: u64 = 7 * 24 * 3600;
+/// Maximum number of users named on a page of a refusal.
+const MANAGERS_NAMED: usize = 3;
 const LANGUAGE_SECONDS: u64 = 365 * 24 * 3600;
 
 /// Returns the value of a cookie.
@@ -85,6 +90,7 @@ impl FromRequestParts<Console> for Stranger {
 
 /// Signed-in visitor.
 pub(super) struct SessionUser {
+    console: Console,
     pub(super) texts: &'static Texts,
     pub(super) caller: Caller,
     pub(super) form_token: String,
@@ -113,7 +119,35 @@ impl SessionUser {
     pub(super) fn barred(&self, console: &Console, refusal: &Refusal) -> Response {
         let note = AuditNote::refused("route", &format!("POST {}", self.route), refusal.code);
         console.node().note(RateClass::Refused, self.caller.signs(note));
-        super::frame::undone(self.texts, refusal)
+        self.undone(refusal)
+    }
+
+    /// Returns the namespace in the page's address; empty for all.
+    pub(super) fn namespace(&self) -> String {
+        let query = self.path.split_once('?').map_or("", |(_, query)| query);
+        Fields::parse(query.as_bytes()).get("namespace").to_owned()
+    }
+
+    /// Returns the names of the first namespaces that the visitor sees, sorted.
+    pub(super) fn namespaces(&self, most: usize) -> Vec<String> {
+        let filter = NamespaceFilter { read_scope: self.caller.read_scope(), ..NamespaceFilter::default() };
+        let listed = self.console.node().state().view().namespaces.list(&filter, &Page::new(0, most));
+        let mut names: Vec<_> = listed.rows.iter().map(|namespace| namespace.name.clone()).collect();
+        names.sort();
+        names
+    }
+
+    /// Returns the number of requests that the visitor may decide or carry out.
+    pub(super) fn waiting(&self) -> usize {
+        super::inbox::waiting_for(&self.console.node().state().view(), &self.caller).len()
+    }
+
+    /// Returns the names of some users who may grant roles.
+    pub(super) fn managers(&self) -> Vec<String> {
+        let manages = |user: &User| !user.disabled && user.grants.may_everywhere(Verb::Manage);
+        let view = self.console.node().state().view();
+        let listed = view.access.list_users(manages, &Page::new(0, MANAGERS_NAMED));
+        listed.rows.iter().map(|user| user.name.clone()).collect()
     }
 
     pub(super) fn may_somewhere(&self, verb: Verb) -> bool {
@@ -149,6 +183,7 @@ impl FromRequestParts<Console> for SessionUser {
                 let done = Flash::of_query(&Fields::parse(parts.uri.query().unwrap_or_default().as_bytes()));
                 let route = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str).to_owned();
                 Ok(SessionUser {
+                    console: console.clone(),
                     route,
                     texts,
                     caller,

@@ -6,7 +6,8 @@ use axum::http::header::{RETRY_AFTER, SET_COOKIE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 
-use super::form::{Fields, Form, OpenForm};
+use super::fields::Fields;
+use super::form::{Form, OpenForm};
 use super::frame::{page, page_unproven, refusal_text, undone};
 use super::session::{self, Stranger};
 use super::texts::{Language, Texts};
@@ -89,7 +90,10 @@ pub(super) async fn sign_in(State(console): State<Console>, request: Request) ->
                 NotSignedIn::Later(wait, refusal) => (refusal, Some(wait.as_secs())),
                 NotSignedIn::Refused(refusal) => (refusal, None),
             };
-            page.fault = Some(refusal_text(&refusal));
+            page.fault = Some(match refusal.code {
+                Code::NotAllowedAccess => page.t.help.wrong_password.to_owned(),
+                _ => refusal_text(&refusal),
+            });
             let mut response = page_unproven(refusal.code, &page);
             response.headers_mut().extend(wait.map(|seconds| (RETRY_AFTER, HeaderValue::from(seconds))));
             Ok(response)

@@ -16,7 +16,7 @@ LIMITED = """{"namespace": "shop", "name": "pay-limit", "service": "pay", "enabl
 
 def rules(day):
     day.open("/ui/services")
-    day.one("details summary").click()
+    day.one("main details summary").click()
     day.fill("form[method=post][action='/ui/services']", namespace="shop", name="pay", owners="team-a")
     day.press("form[action='/ui/services'] button.primary")
     day.expect("shop / pay")
@@ -69,7 +69,7 @@ def rules(day):
 
 def files(day):
     day.open("/ui/config")
-    day.one("details summary").click()
+    day.one("main details summary").click()
     day.fill("form[method=post][action='/ui/config']", namespace="default", group="app", name="application.properties")
     day.press("form[method=post][action='/ui/config'] button.primary")
     day.expect("Nothing is in force yet")

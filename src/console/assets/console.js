@@ -9,6 +9,29 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
+// A choice that is complete is sent at once.
+for (const select of document.querySelectorAll("select[data-submit]")) {
+  select.addEventListener("change", () => select.form.requestSubmit());
+}
+
+// An open menu closes by a click elsewhere and by Escape.
+const drops = () => document.querySelectorAll("header details.drop[open]");
+document.addEventListener("click", (event) => {
+  for (const drop of drops()) if (!drop.contains(event.target)) drop.open = false;
+});
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape") return;
+  for (const drop of drops()) {
+    drop.open = false;
+    drop.querySelector("summary").focus();
+  }
+});
+
+// The local time of an event is in its title, beside UTC.
+for (const time of document.querySelectorAll("time[datetime]")) {
+  time.title = `${new Date(time.dateTime).toLocaleString(document.documentElement.lang)} (${time.title})`;
+}
+
 // What cannot be taken back is asked about once more.
 document.addEventListener("submit", (event) => {
   const question = event.submitter?.dataset.confirm;

@@ -222,7 +222,10 @@ impl Schemas<'_> {
             name: name.to_owned(),
             about: about.unwrap_or_default().replace('`', "").split_whitespace().collect::<Vec<_>>().join(" "),
             is_optional: may_be_null(schema),
-            default: schema.get("default").filter(|default| !default.is_null()).map(|one| kind.opened(one.clone())),
+            default: start_of(name, &kind).or_else(|| {
+                let default = schema.get("default").filter(|default| !default.is_null());
+                default.map(|one| kind.opened(one.clone()))
+            }),
             kind,
         }
     }
@@ -231,6 +234,16 @@ impl Schemas<'_> {
         let name = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next());
         name.and_then(|name| self.0.get(name)).unwrap_or(schema)
     }
+}
+
+/// Initial words of choices, where the first word of the list is a dangerous or useless one.
+const STARTS: [(&str, &str); 2] = [("role", "reader"), ("type", "HEADER")];
+
+/// Returns the initial word of a choice; `None` if the first word of its list will do.
+fn start_of(name: &str, kind: &FieldKind) -> Option<Value> {
+    let FieldKind::Choice(words) = kind else { return None };
+    let start = STARTS.into_iter().find(|(field, word)| *field == name && words.iter().any(|known| known == word));
+    start.map(|(_, word)| Value::from(word))
 }
 
 /// Returns the kind of a map's entry with values of this kind.

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 
 use super::{Field, FieldKind};
-use crate::console::form::Fields;
+use crate::console::fields::Fields;
 
 /// Text that a ticked check box sends.
 pub(super) const TRUE: &str = "true";

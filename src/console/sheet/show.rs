@@ -28,6 +28,8 @@ enum Widget {
         value: String,
         is_number: bool,
         is_long: bool,
+        /// True for passwords and secrets, which are not shown while they are typed.
+        is_secret: bool,
     },
     Toggle {
         is_on: bool,
@@ -74,6 +76,11 @@ struct WidgetItem {
     control: Control,
 }
 
+/// Fields with texts of several lines.
+const EDITED: [&str; 3] = ["content", "schema", "expression"];
+/// Fields with passwords and secrets.
+const SECRET: [&str; 2] = ["password", "secret"];
+
 /// Renderer of the controls of a form.
 pub(in crate::console) struct FormRenderer<'a> {
     pub(in crate::console) t: &'static Texts,
@@ -95,11 +102,15 @@ impl FormRenderer<'_> {
     }
 
     fn field(&self, field: &Field, value: &Value, at: &str) -> Control {
-        let form = match (&field.kind, value) {
+        let mut form = match (&field.kind, value) {
             (FieldKind::Toggle, _) if field.is_optional => Widget::Maybe { value: value.as_bool().map_or("", word) },
             (kind, Value::Null) if field.is_optional && kind.grows() => Widget::Absent,
             (kind, value) => self.form(kind, value, at, field.is_optional),
         };
+        if let Widget::Text { is_long, is_secret, .. } = &mut form {
+            *is_long |= EDITED.contains(&field.name.as_str());
+            *is_secret = SECRET.contains(&field.name.as_str());
+        }
         self.control(at, field.name.clone(), field.about.clone(), form)
     }
 
@@ -158,7 +169,7 @@ impl FormRenderer<'_> {
                     other => other.to_string(),
                 };
                 let is_long = value.len() > 80 || value.contains('\n');
-                Widget::Text { value, is_number: *kind == FieldKind::Whole, is_long }
+                Widget::Text { value, is_number: *kind == FieldKind::Whole, is_long, is_secret: false }
             }
         }
     }
@@ -194,4 +205,9 @@ impl Control {
             Widget::Toggle { .. } | Widget::Group { .. } => false,
         }
     }
+}
+
+/// Returns the display of a word of a choice of several; weekdays have texts.
+fn word_of(t: &Texts, word: &str) -> String {
+    super::super::texts::weekday(t, word).map_or_else(|| word.to_owned(), str::to_owned)
 }

@@ -9,7 +9,7 @@ use super::show::FormRenderer;
 use super::*;
 use crate::api::documents::{read_rule, written};
 use crate::console::drafting::{blank, kind_of};
-use crate::console::form::Fields;
+use crate::console::fields::Fields;
 use crate::console::texts::Language;
 use crate::model::rule::Family;
 use crate::model::stamp::Stamp;

@@ -4,6 +4,8 @@ mod addresses;
 mod barred;
 mod day;
 mod explaining;
+mod home;
+mod lists;
 mod oneself;
 mod pictures;
 mod requests;
@@ -94,6 +96,7 @@ async fn pages_tell_browsers_what_they_may_do_and_show_text_as_text() {
         "/ui/accounts",
         "/ui/account",
         "/ui/cluster",
+        "/ui/clients",
         "/ui/proxies",
         "/ui/namespaces",
         "/ui/templates",

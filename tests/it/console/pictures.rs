@@ -80,11 +80,11 @@ async fn services_stand_on_a_map_by_their_calls_and_rules() {
         assert!(map.contains(words), "no {words:?} in {map}");
     }
     assert!(!visit.page("/ui/map?namespace=none").await.contains("class=\"map\""));
-    let overview = eventually(SEEN_WITHIN, "two samples were taken", async || {
-        let page = visit.page("/ui").await;
+    let measured = eventually(SEEN_WITHIN, "two samples were taken", async || {
+        let page = visit.page("/ui/cluster").await;
         let drawn = page.matches("<polyline points=\"1").count();
         if drawn == 5 { Ok(page) } else { Err(page) }
     })
     .await;
-    assert!(overview.contains("The last 15 minutes of member 1"), "{overview}");
+    assert!(measured.contains("The last 15 minutes of member 1"), "{measured}");
 }

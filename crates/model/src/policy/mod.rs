@@ -24,7 +24,7 @@ use super::stamp::Stamp;
 use super::wire::wire_enum;
 use super::{limits, name};
 pub use calendar::Calendar;
-pub use freeze::Freeze;
+pub use freeze::{Day, Freeze};
 pub use place::{Place, groups_of, is_about};
 
 wire_enum! {
