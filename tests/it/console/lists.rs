@@ -52,7 +52,7 @@ async fn lists_are_searched_by_parts_sorted_and_limited_to_a_state() {
     let links = ["ratelimits/alpha\"", "ratelimits/mid\"", "ratelimits/zero\""];
     let page = visit.page("/ui/rules/ratelimits").await;
     assert!(places(&page, &links).is_sorted(), "{page}");
-    assert!(page.contains("at most 1 in 1s"), "each with its words: {page}");
+    assert!(page.contains("at most 1 per 1 s"), "each with its words: {page}");
     for (query, shown) in [
         ("service=ar", [true, false, false]),
         ("name=i", [false, true, false]),
