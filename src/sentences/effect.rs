@@ -50,10 +50,10 @@ fn applying(language: Language, explanation: &Explanation<'_>, judged: &Judged<'
         }
         (Body::Routing(body), _) => Some(routing::preferred(language, body)),
         (Body::FaultDetect(_), SubRuleEffect::Probe(probe)) => Some(detector::effect(language, probe)),
-        (Body::FaultDetect(_), _) => None,
         (Body::CircuitBreaker(body), _) => {
             body.blocks().get(part.index).map(|block| breaker::effect(language, body, block))
         }
+        _ => None,
     };
     let calls = affected(language, explanation, judged, part);
     let calls = match (calls.is_empty(), &rule.body) {
@@ -61,7 +61,7 @@ fn applying(language: Language, explanation: &Explanation<'_>, judged: &Judged<'
         (true, Body::FaultDetect(_)) => language.every_instance_of(named(language, &called)),
         (true, _) => language.every_call(),
     };
-    language.effect(calls, what.unwrap_or_default(), source(language, judged, part))
+    language.effect(calls, what.unwrap_or_else(|| part.info.clone()), source(language, judged, part))
 }
 
 /// Describes the clients and the calls that the sub-rule affects; empty for all of them.
@@ -100,7 +100,7 @@ fn caller_of(judged: &Judged<'_>) -> Option<End> {
             body.routing_config.caller.as_ref().and_then(end)
         }
         Body::CircuitBreaker(body) => end(&body.rule_matcher.source),
-        Body::Routing(_) | Body::RateLimit(_) | Body::FaultDetect(_) => None,
+        _ => None,
     };
     caller.filter(|caller| *caller != End::every())
 }

@@ -110,9 +110,7 @@ pub(super) fn gateway_carries(rule: &Rule) -> bool {
             callees(rule, body).into_iter().any(|end| !planned(rule, &called(end), GATEWAY).routes.is_empty())
         }
         Body::RateLimit(_) => false,
-        Body::Routing(_) | Body::FaultDetect(_) | Body::CircuitBreaker(_) => {
-            carries(rule, Dialect::Envoy, Library::Core)
-        }
+        _ => carries(rule, Dialect::Envoy, Library::Core),
     }
 }
 
