@@ -14,6 +14,7 @@ COPY proto proto
 # A pattern would put all manifests into one folder.
 COPY crates/base/Cargo.toml crates/base/
 COPY crates/catalog/Cargo.toml crates/catalog/
+COPY crates/documents/Cargo.toml crates/documents/
 COPY crates/model/Cargo.toml crates/model/
 COPY crates/validate/Cargo.toml crates/validate/
 COPY scripts/lib.sh scripts/native.sh scripts/

@@ -50,6 +50,7 @@
 //! proto                  generated gRPC messages and services
 //!
 //! crates/catalog         all replicated state as plain maps, changed by apply alone
+//! crates/documents       bodies of the management API as JSON: parsing, and the written form of rules
 //! crates/validate        checks of received contents by parsers and engines of others
 //!   bundle               zip archives of config files, read within limits
 //!   contracts            validation of config files and rules by schemas and expressions; never called by apply

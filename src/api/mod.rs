@@ -34,15 +34,10 @@ use http::layers::{self, RouteGuard};
 use http::{ApiError, QueryKeys, route};
 use routes::{Route, routes};
 
+pub(crate) use admin::xds::dump_of;
 pub use http::layers::{Counting, Tracked, track};
 pub use http::{ApiSettings, App};
 pub use loading::loading_router;
-// Parsers of bodies, for the command line, which compares bodies before it sends them.
-pub(crate) use admin::xds::dump_of;
-pub(crate) use http::parse_noting;
-pub(crate) use rules::documents;
-pub(crate) use rules::drafts::parse_rule;
-pub(crate) use rules::upstream::folded;
 
 /// Adds every route to the description of both surfaces.
 pub fn describe(document: &mut Document) {

@@ -10,10 +10,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
+use thuban_documents::{folded, parse_noting, parse_rule};
 
 use super::documents::says_nothing;
 use super::kinds::{Key, Kind, Nature};
-use crate::api::{folded, parse_noting, parse_rule};
 use crate::model::alias::AliasDraft;
 use crate::model::code::Refusal;
 use crate::model::config_file::{ConfigFileDraft, ConfigGroupDraft, Format};

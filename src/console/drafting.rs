@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 
 use schemars::JsonSchema;
 use serde_json::Value;
+use thuban_documents::{GIVEN, read_rule};
 
 use super::fields::Fields;
 use super::sheet::FieldKind;
@@ -11,7 +12,6 @@ use super::sheet::edit::edited;
 use super::sheet::read::Sent;
 use super::sheet::show::{Control, FormRenderer};
 use super::texts::Texts;
-use crate::api::documents::{GIVEN, read_rule};
 use crate::model::code::Refusal;
 use crate::model::rule::{Family, RuleDraft, RuleHead, WithTypes};
 

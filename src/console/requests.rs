@@ -7,6 +7,7 @@ use askama::Template;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use serde::Serialize;
+use thuban_documents::written;
 use url::form_urlencoded;
 
 use super::Console;
@@ -19,7 +20,6 @@ use super::pager::Pager;
 use super::releases::{Line, compared};
 use super::session::SessionUser;
 use super::texts::{self, Texts};
-use crate::api::documents::written;
 use crate::catalog::Catalog;
 use crate::catalog::approvals::{Pending, ReleasedRule, RequestFilter};
 use crate::model::approval::{

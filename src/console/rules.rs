@@ -5,6 +5,7 @@ use std::sync::Arc;
 use askama::Template;
 use axum::extract::{Path, State};
 use axum::response::Response;
+use thuban_documents::{read_rule, written};
 
 use super::Console;
 use super::concurrent::{Asked, Conflict};
@@ -20,7 +21,6 @@ use super::search::rule_link as link;
 use super::session::SessionUser;
 use super::sheet::show::Control;
 use super::texts::{self, Texts};
-use crate::api::documents::{read_rule, written};
 use crate::catalog::history::Thing;
 use crate::catalog::{Catalog, Entity, Op, Outcome};
 use crate::model::code::{Code, Refusal};

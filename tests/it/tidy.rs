@@ -19,6 +19,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("base", &["threads", "pack", "level", "sealed"]),
     ("model", &["model"]),
     ("validate", &["well_formed", "contracts", "bundle"]),
+    ("documents", &["documents"]),
     ("catalog", &["catalog"]),
 ];
 
@@ -33,6 +34,7 @@ const ROOMS: &[&str] = &[
     "well_formed",
     "contracts",
     "bundle",
+    "documents",
     "catalog",
     "proto",
     "tasks",

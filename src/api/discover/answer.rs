@@ -7,11 +7,12 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
+use thuban_documents::RuleView;
 
 use super::request::KindRow;
 use crate::api::http::Compressing;
 use crate::api::http::bounded::{self, Measure, Rows};
-use crate::api::view::{InstanceView, NamespaceView, RuleView, ServiceView};
+use crate::api::view::{InstanceView, NamespaceView, ServiceView};
 use crate::model::code::Code;
 use crate::model::rule::traffic::ServiceKey;
 use crate::model::rule::{Family, Rule};

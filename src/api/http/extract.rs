@@ -9,13 +9,16 @@ use axum::http::request::Parts;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
+use thuban_documents::parse_noting;
+#[cfg(any(test, feature = "fuzzing"))]
+use thuban_documents::parse_seeded;
 
 use super::answer::joined;
 use super::app::App;
 use super::bodies::{read_body, read_body_within};
 use super::doc::{Input, Sketch};
 use super::error::ApiError;
-use super::unknown::{Noticed, Unknown, parse_noting};
+use super::unknown::{Noticed, Unknown};
 use crate::address::{agent, client_address, sender};
 use crate::model::code::{Code, Refusal};
 use crate::model::limits;
@@ -241,7 +244,7 @@ fn unparsable(error: serde_json::Error) -> ApiError {
 /// Parses an item with the deserializer of its type.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) fn parse_item<T: DeserializeOwned>(raw: &RawValue) -> Result<T, Refusal> {
-    super::parse::parse_seeded(PhantomData, raw)
+    parse_seeded(PhantomData, raw)
 }
 
 #[cfg(test)]

@@ -15,9 +15,6 @@ mod error;
 mod extract;
 mod json;
 pub(super) mod layers;
-mod nulls;
-mod objects;
-mod parse;
 mod query;
 pub(super) mod reference;
 pub(super) mod route;
@@ -42,7 +39,6 @@ pub(super) use layers::Waiting;
 pub(super) use query::Asked;
 pub(super) use query::{Fresh, Query};
 pub(super) use strict::{Strict, StrictObject};
-pub(crate) use unknown::parse_noting;
 pub(super) use unknown::{QueryKeys, Unknown};
 
 pub(super) use crate::operations::Caller;

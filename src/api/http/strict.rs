@@ -7,13 +7,14 @@ use axum::extract::{FromRequest, Request};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
+use thuban_documents::parse_noting_all_but;
 
 use super::app::App;
 use super::bodies::read_body;
 use super::doc::{Input, Sketch};
 use super::error::ApiError;
 use super::extract::{Batch, parse_object_by};
-use super::unknown::{Unknown, parse_noting_all_but};
+use super::unknown::Unknown;
 use crate::model::access_key::AccessKeyRequest;
 use crate::model::approval::RequestDraft;
 use crate::model::code::Refusal;

@@ -2,7 +2,6 @@
 //! silently would apply to all traffic, and a list whose filter was dropped would have all rows.
 
 use std::collections::BTreeSet;
-use std::fmt::Write;
 use std::sync::{Arc, OnceLock};
 
 use axum::body::{Body, to_bytes};
@@ -12,47 +11,16 @@ use axum::http::{HeaderName, HeaderValue};
 use axum::response::Response;
 use parking_lot::Mutex;
 use serde::Deserialize;
-use serde::de::{DeserializeSeed, IgnoredAny};
-use serde_ignored::Path;
-use serde_json::value::RawValue;
+use serde::de::IgnoredAny;
+use thuban_documents::{refuse_unknown, unknown_warnings};
 
 use super::doc::{Doc, Inputs, Sketch};
 use super::error::ApiError;
-use super::nulls::without_nulls;
-use super::objects::Objects;
-use super::parse::parse_seeded;
 use super::query::Query;
 use crate::model::code::{Code, Refusal};
 use crate::model::limits;
 use crate::model::spelling::is_same_name;
 use crate::openapi::Param;
-
-/// Fields that only answers have; a caller that edits a read object sends them back.
-const OF_ANSWERS: [&str; 23] = [
-    "id",
-    "revision",
-    "token",
-    "healthy",
-    "total_service_count",
-    "total_health_instance_count",
-    "total_instance_count",
-    "healthy_instance_count",
-    "file_count",
-    "status",
-    "release_time",
-    "release_by",
-    "ctime",
-    "mtime",
-    "etime",
-    "editable",
-    "deleteable",
-    "active",
-    "version",
-    "create_time",
-    "create_by",
-    "modify_time",
-    "modify_by",
-];
 
 /// Treatment of an item with unknown fields: `?unknown=`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,12 +49,9 @@ impl Unknown {
 
     /// Turns the unknown fields of an item into a refusal or into warnings.
     pub(crate) fn judge<T>(self, item: Result<T, Refusal>, fields: Vec<String>) -> (Result<T, Refusal>, Vec<String>) {
-        let told: Vec<_> = fields.into_iter().map(|field| format!("{field} is not known")).collect();
         match self {
-            Unknown::Refuse if item.is_ok() && !told.is_empty() => {
-                (Err(Refusal::new(Code::ParseException, told.join(", "))), Vec::new())
-            }
-            _ => (item, told),
+            Unknown::Warn => (item, unknown_warnings(fields)),
+            Unknown::Refuse => refuse_unknown(item, fields),
         }
     }
 
@@ -188,49 +153,4 @@ fn with_warnings(object: &[u8], warnings: &[String]) -> Option<Vec<u8>> {
     text.extend(serde_json::to_vec(warnings).expect("a list of texts"));
     text.push(b'}');
     Some(text)
-}
-
-/// Parses an object as [`parse_seeded`] does, and returns the paths of unknown fields. Null fields count as absent.
-pub(crate) fn parse_noting<S, T>(seed: S, raw: &RawValue) -> (Result<T, Refusal>, Vec<String>)
-where
-    S: for<'de> DeserializeSeed<'de, Value = T> + Copy,
-{
-    parse_noting_all_but(&OF_ANSWERS, seed, raw)
-}
-
-/// Parses like [`parse_noting`], with further fields that are known and ignored.
-pub(crate) fn parse_noting_all_but<S, T>(known: &[&str], seed: S, raw: &RawValue) -> (Result<T, Refusal>, Vec<String>)
-where
-    S: for<'de> DeserializeSeed<'de, Value = T> + Copy,
-{
-    let mut fields = BTreeSet::new();
-    let text = without_nulls(raw.get());
-    let mut json = serde_json::Deserializer::from_str(text.as_deref().unwrap_or(raw.get()));
-    let mut note = |path: Path<'_>| {
-        let field = field_path(&path);
-        // A body of unknown fields could have a hundred thousand.
-        if fields.len() < limits::UNKNOWN_FIELDS_TOLD_MAX && !known.iter().any(|known| is_same_name(known, &field)) {
-            fields.insert(field);
-        }
-    };
-    let read = seed.deserialize(Objects(serde_ignored::Deserializer::new(&mut json, &mut note)));
-    // A failed item is parsed again for the error message.
-    (read.or_else(|_| parse_seeded(seed, raw)), fields.into_iter().collect())
-}
-
-/// Formats a path as refusals do: `rules[0].amounts`.
-fn field_path(path: &Path<'_>) -> String {
-    match path {
-        Path::Root => String::new(),
-        Path::Map { parent, key } => match field_path(parent) {
-            parent if parent.is_empty() => key.clone(),
-            parent => format!("{parent}.{key}"),
-        },
-        Path::Seq { parent, index } => {
-            let mut text = field_path(parent);
-            let _ = write!(text, "[{index}]");
-            text
-        }
-        Path::Some { parent } | Path::NewtypeStruct { parent } | Path::NewtypeVariant { parent } => field_path(parent),
-    }
 }

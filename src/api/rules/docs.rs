@@ -4,10 +4,11 @@ use std::borrow::Cow;
 use std::marker::PhantomData;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use thuban_documents::RuleView;
 
 use crate::api::http::{Doc, PAGING, Shape};
 use crate::api::releases::{Difference, SIDES, Subscribers};
-use crate::api::view::{EventView, RuleReleaseView, RuleView};
+use crate::api::view::{EventView, RuleReleaseView};
 use crate::model::code::Code;
 use crate::model::explain::Explanation;
 use crate::model::rule::{Family, RuleHead, WithTypes};

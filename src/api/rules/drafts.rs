@@ -1,20 +1,15 @@
 //! `/naming/v1/{kind}`: drafts of rules. Clients see only their releases.
 
-use std::marker::PhantomData;
-
 use axum::extract::{Extension, FromRequest, Request, State};
 use serde_json::value::RawValue;
+use thuban_documents::{RuleView, folded, parse_rule};
 
-use super::upstream;
 use crate::api::http::{
-    ApiError, ApiResult, App, Batch, Caller, Fresh, Input, Query, Sketch, Unknown, answer, envelope, parse_noting,
-    read_body,
+    ApiError, ApiResult, App, Batch, Caller, Fresh, Input, Query, Sketch, Unknown, answer, envelope, read_body,
 };
-use crate::api::view::RuleView;
 use crate::catalog::rules::RuleFilter;
 use crate::catalog::{Catalog, Op};
-use crate::model::code::Refusal;
-use crate::model::rule::{Family, RuleDraft, RuleHead};
+use crate::model::rule::{Family, RuleDraft};
 use crate::operations::XdsWarnings;
 
 /// Lists rules, newest change first: whole, or with `brief` only the fields that all families have.
@@ -65,7 +60,7 @@ impl FromRequest<App> for RuleBatch {
         let family = *request.extensions().get::<Family>().expect("every route of rules has its family");
         let unknown = Unknown::of(&request)?;
         let read = |raw: &RawValue| {
-            let folded = upstream::folded(family, raw.get()).and_then(|text| RawValue::from_string(text).ok());
+            let folded = folded(family, raw.get()).and_then(|text| RawValue::from_string(text).ok());
             let (rule, fields) = parse_rule(family, folded.as_deref().unwrap_or(raw));
             unknown.judge(rule, fields)
         };
@@ -79,16 +74,6 @@ impl Input for RuleBatch {
         Unknown::describe(sketch);
         sketch.batch(sketch.item.expect("the documentation of a route on rules says what an item is"));
     }
-}
-
-/// Parses the common fields and those of the family one after the other from the same object, so that a wrong type is
-/// refused with the path of its field. Also returns the fields that neither knows.
-pub(crate) fn parse_rule(family: Family, raw: &RawValue) -> (Result<RuleDraft, Refusal>, Vec<String>) {
-    let (head, of_head) = parse_noting(PhantomData::<RuleHead>, raw);
-    let (body, of_body) = parse_noting(family, raw);
-    let is_known_to_head = |field: &String| !field.contains(['.', '[']) && !of_head.contains(field);
-    let unread = of_body.into_iter().filter(|field| !is_known_to_head(field)).collect();
-    (head.and_then(|head| Ok(RuleDraft { head, body: body? })), unread)
 }
 
 /// Creates or updates rules. Per item 200000; 200002 nothing changed; 400103 value out of range; 400201 name or id

@@ -1,11 +1,9 @@
 //! `/naming/v1/{kind}`: rules and their releases, for all families; the family comes from the route.
 
 pub(crate) mod docs;
-pub(crate) mod documents;
 pub(crate) mod drafts;
 pub(crate) mod explain;
 pub(crate) mod releases;
-pub(crate) mod upstream;
 
 use super::http::{App, Caller};
 use crate::catalog::Outcome;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use axum::extract::{Extension, State};
+use thuban_documents::written;
 
-use super::documents::written;
 use crate::api::http::{ApiError, ApiResult, App, Batch, Caller, Fresh, Query, answer, envelope};
 use crate::api::releases::{ACTIVE, DRAFT, DiffSide, Difference, answer_history, answer_subscribers, no_release};
 use crate::api::view::RuleReleaseView;

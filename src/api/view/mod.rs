@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use thuban_documents::RuleView;
 
 use crate::catalog::instances::InstanceCounts;
 use crate::catalog::{Catalog, Entity};
@@ -31,7 +32,7 @@ pub(crate) use config::{ConfigFileView, ConfigGroupView, ConfigReleaseView, File
 pub(crate) use contract::ContractView;
 pub(crate) use history::EventView;
 pub(crate) use instance::InstanceView;
-pub(crate) use rule::{RuleReleaseView, RuleView};
+pub(crate) use rule::RuleReleaseView;
 pub(crate) use template::ConfigTemplateView;
 pub(crate) use webhook::WebhookView;
 

@@ -2,12 +2,12 @@
 
 use askama::Template;
 use serde_json::{Value, json};
+use thuban_documents::{read_rule, written};
 
 use super::edit::edited;
 use super::read::Sent;
 use super::show::FormRenderer;
 use super::*;
-use crate::api::documents::{read_rule, written};
 use crate::console::drafting::{blank, kind_of};
 use crate::console::fields::Fields;
 use crate::console::texts::Language;

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
-use crate::model::rule::Family;
+use thuban_model::rule::Family;
 
 type JsonObject = Map<String, Value>;
 
@@ -54,7 +54,7 @@ const OF_LIMIT: [&str; 14] = [
 const METHOD: &str = "method";
 
 /// Returns the rule in the shape of the specification; `None` if it has that shape already.
-pub(crate) fn folded(family: Family, text: &str) -> Option<String> {
+pub fn folded(family: Family, text: &str) -> Option<String> {
     let row = FOLDS.iter().find(|row| row.family == family).filter(|row| (row.is_suspect)(text))?;
     let Ok(Value::Object(mut rule)) = serde_json::from_str(text) else { return None };
     (row.fold)(&mut rule).then(|| Value::Object(rule).to_string())

@@ -6,7 +6,7 @@ const SCHEMA: &str = "\"schema\"";
 
 /// Returns the text without null members; `None` if there are none. The text is valid JSON; the only allocation is a
 /// text of at most its length.
-pub(super) fn without_nulls(text: &str) -> Option<String> {
+pub(crate) fn without_nulls(text: &str) -> Option<String> {
     text.contains("null").then_some(())?;
     // Most texts have no null, and are neither parsed nor copied.
     if !text.contains("null") {

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
 use serde::forward_to_deserialize_any;
 
-use crate::model::spelling::as_declared;
+use thuban_model::spelling::as_declared;
 
 /// A visitor, map, key or seed, with the field names that the struct declares.
 pub(super) struct OfStruct<T> {
