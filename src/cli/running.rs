@@ -94,7 +94,6 @@ impl NodeOutput {
             LogFormat::Text => subscriber.with(log.with_ansi(is_terminal).with_filter(filter)).init(),
             LogFormat::Json => subscriber.with(log.json().with_filter(filter)).init(),
         }
-        tracing::info!(endpoint = %settings.url, sample = settings.share, "traces are sent to a collector");
         Ok(NodeOutput { output, traces: Some(traces) })
     }
 

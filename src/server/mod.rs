@@ -5,6 +5,7 @@
 //! as long as balancers need to notice, listeners closed, held polls answered, connections drained, consensus ended,
 //! the log synced. Each step of the shutdown has a time limit.
 
+mod bound;
 mod grpc;
 mod loading;
 
@@ -44,6 +45,7 @@ use crate::tasks;
 use crate::tls::{CertificateUse, Certificates};
 use crate::watch::Hub;
 use crate::webhooks::{WebhookController, WebhookSettings};
+pub use bound::Bound;
 use grpc::GrpcListeners;
 use loading::Loaded;
 
@@ -54,20 +56,6 @@ const STOP_WITHIN: Duration = Duration::from_secs(10);
 const SETTLE_WITHIN: Duration = Duration::from_secs(2);
 /// Length of the kernel's accept queue of each listener.
 const BACKLOG: u32 = 1024;
-
-/// Addresses at which a node listens.
-#[derive(Clone, Debug, serde::Serialize)]
-pub struct Bound {
-    pub node_id: u64,
-    pub api: SocketAddr,
-    pub compat: SocketAddr,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub metrics: Option<SocketAddr>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub peer: Option<SocketAddr>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub grpc: Vec<SocketAddr>,
-}
 
 /// A running node; [`Server::run`] serves until it is asked to stop.
 pub struct Server {
@@ -105,7 +93,6 @@ impl Server {
             None => None,
         };
         let grpc_listeners = GrpcListeners::bind(&config)?;
-        warn_if_readable(&config);
         let bound = Bound {
             node_id: config.node_id,
             api: api_socket.local_addr()?,
@@ -114,6 +101,8 @@ impl Server {
             peer: peer_listener.as_ref().map(TcpListener::local_addr).transpose()?,
             grpc: grpc_listeners.addresses()?,
         };
+        bound.log_start(&config);
+        warn_if_readable(&config);
         let descriptors = descriptors::raise();
         let metrics = Arc::new(Metrics::new()?);
         metrics.build_info.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);

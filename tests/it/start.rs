@@ -119,6 +119,21 @@ async fn ports_chosen_by_the_kernel_are_announced() {
         assert_eq!(Api::new(surface).health("/livez").await.expect("it listens").0, 200, "{surface}");
     }
     assert!(process.terminate().await.success());
+    let log = std::fs::read_to_string(directory.path().join("log")).expect("a log");
+    let first = log.lines().next().expect("a line");
+    for word in [
+        "thuban starts".to_owned(),
+        format!("version={}", env!("CARGO_PKG_VERSION")),
+        "node=7".to_owned(),
+        format!("data_dir={}", directory.path().join("data").display()),
+        format!("api={}", announced.api),
+        format!("compat={}", announced.compat),
+        format!("grpc={}", announced.grpc[0]),
+        format!("peer={}", announced.peer),
+        "metrics=none".to_owned(),
+    ] {
+        assert!(first.contains(&word), "no {word} in {first}");
+    }
 }
 
 /// A directory belongs to one node of one cluster, and to one process at a time.
