@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use serde_json::Value;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Maximum width of a table cell, in characters; the other formats have the whole text.
-const CELL_CHARS_MAX: usize = 60;
+/// Maximum width of a table cell on a terminal, where East Asian characters take two columns; the other formats have
+/// the whole text.
+const CELL_WIDTH_MAX: usize = 60;
 
 /// Output formats of commands on objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -60,19 +62,29 @@ pub(super) fn table(rows: &[Value], columns: &[Column]) -> Vec<String> {
 /// Lays out lines that have equally many cells.
 pub(super) fn lay_out(lines: Vec<Vec<String>>) -> Vec<String> {
     let columns = lines.first().map_or(0, Vec::len);
-    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or_default();
+    let width = |column: usize| lines.iter().map(|line| line[column].width()).max().unwrap_or_default();
     let widths: Vec<usize> = (0..columns).map(width).collect();
     let padded = |line: &Vec<String>| {
-        let cells: Vec<_> = line.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        let cells: Vec<_> = line.iter().zip(&widths).map(|(cell, width)| padded(cell, *width)).collect();
         cells.join("  ").trim_end().to_owned()
     };
     lines.iter().map(padded).collect()
 }
 
+/// Adds blanks until the text has this width on a terminal.
+fn padded(text: &str, width: usize) -> String {
+    format!("{text}{}", " ".repeat(width.saturating_sub(text.width())))
+}
+
 /// Returns the first line of a text, shortened for a table and without control characters.
 pub(super) fn short(text: &str) -> String {
     let line: String = text.lines().next().unwrap_or_default().chars().filter(|char| !char.is_control()).collect();
-    match line.char_indices().nth(CELL_CHARS_MAX) {
+    let mut width = 0;
+    let is_beyond = |(_, char): &(usize, char)| {
+        width += char.width().unwrap_or_default();
+        width > CELL_WIDTH_MAX
+    };
+    match line.char_indices().find(is_beyond) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line,
     }
@@ -103,6 +115,13 @@ mod tests {
         assert_eq!((text(&json!(null)), text(&json!({})), text(&json!(3))), ("-".into(), "-".into(), "3".into()));
         assert_eq!(short("one\ntwo"), "one");
         assert_eq!(short("\u{1b}[31mred"), "[31mred");
-        assert_eq!(short(&"x".repeat(100)).chars().count(), CELL_CHARS_MAX + 1);
+        assert_eq!(short(&"x".repeat(100)).chars().count(), CELL_WIDTH_MAX + 1);
+        assert_eq!(short(&"支付".repeat(100)), format!("{}…", "支付".repeat(CELL_WIDTH_MAX / 4)));
+    }
+
+    #[test]
+    fn columns_align_by_the_width_of_characters() {
+        let lines = [["支付", "a"], ["pay", "b"], ["e\u{301}", "c"]].map(|line| line.map(str::to_owned).to_vec());
+        assert_eq!(lay_out(lines.to_vec()), ["支付  a", "pay   b", "e\u{301}     c"]);
     }
 }
