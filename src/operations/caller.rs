@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use sha2::{Digest, Sha256};
 
-use super::{Operations, scan_limiter};
+use super::{Operations, missing, scan_limiter};
 use crate::catalog::access::Holder;
 use crate::catalog::audit::AuditNote;
 use crate::catalog::authorization::{SEEING, refused};
@@ -144,7 +144,9 @@ impl Operations {
         if let Some(refused) = self.refused_anywhere(by, &asked).await? {
             return Ok(refused);
         }
-        let outcomes = self.node.ask(by, asked).await?;
+        let things = missing::named_things(&asked.command);
+        let mut outcomes = self.node.ask(by, asked).await?;
+        missing::name_missing(&mut outcomes, &things);
         match outcomes.first() {
             Some(Outcome { code: Code::TokenNotExisted, .. }) => Err(Code::TokenNotExisted.into()),
             _ => Ok(outcomes),

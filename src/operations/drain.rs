@@ -9,7 +9,7 @@ use super::{Caller, Items, Operations};
 use crate::catalog::Op;
 use crate::controllers::subscribers::{ClusterSubscribers, MemberClient};
 use crate::format::types::NodeId;
-use crate::model::code::{Code, Refusal};
+use crate::model::code::{Code, Refusal, placed};
 use crate::model::instance::InstanceDraft;
 use crate::model::wire::Uint32;
 use crate::model::{limits, name};
@@ -75,7 +75,8 @@ impl Operations {
             }
         }
         if !is_there {
-            return Err(Code::NotFoundResource.into());
+            let address = format!("instance {host}:{port} of {}", placed("service", namespace, service));
+            return Err(Refusal::missing(&address));
         }
         let keys = vec![WatchKey::instances(namespace, service)];
         let place = node.state().hub().watch(caller.origin(), keys, size_of::<Drain>());

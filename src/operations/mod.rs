@@ -21,6 +21,7 @@ pub mod drain;
 mod explain;
 pub mod member;
 mod members;
+mod missing;
 mod mistakes;
 mod naming;
 pub mod oneself;

@@ -160,6 +160,11 @@ impl Refusal {
         Refusal { code, detail: detail.into() }
     }
 
+    /// Returns the refusal of a thing that does not exist, or that the caller may not see.
+    pub fn missing(thing: &str) -> Self {
+        Refusal::new(Code::NotFoundResource, format!("there is no {thing}"))
+    }
+
     /// Returns the `info` of the answer: the text of the code, then the detail.
     pub fn info(&self) -> String {
         info_of(self.code, &self.detail)
@@ -170,6 +175,11 @@ impl From<Code> for Refusal {
     fn from(code: Code) -> Self {
         Refusal::new(code, "")
     }
+}
+
+/// Returns the name of a thing in texts: `service/pay in shop`, `user/ann`.
+pub fn placed(kind: &str, namespace: &str, name: &str) -> String {
+    if namespace.is_empty() { format!("{kind}/{name}") } else { format!("{kind}/{name} in {namespace}") }
 }
 
 /// Returns the text of `code`, then `detail` if there is one.

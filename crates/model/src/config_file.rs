@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::act_words::{SentFor, check_narrowed, check_type};
 use super::audience::{Audience, ClientLabel, ClientPercent};
-use super::code::{Code, Refusal};
+use super::code::{Code, Refusal, placed};
 pub use super::config_format::{Format, Judged};
 pub use super::config_group::{ConfigGroup, ConfigGroupDraft};
 pub use super::config_name::{PROPERTIES_SUFFIX, canonical_file, file_of_namespace, toggle_suffix};
@@ -38,6 +38,11 @@ impl ConfigKey {
         name::check_namespace(&self.namespace)?;
         name::check_config_group(&self.group)?;
         name::check_config_file(&self.file)
+    }
+
+    /// Returns the name in texts: `configfile/group/file in namespace`.
+    pub fn placed(&self) -> String {
+        placed("configfile", &self.namespace, &format!("{}/{}", self.group, self.file))
     }
 
     /// Returns the key under which lookups of config clients find the file: they try the name with and without

@@ -35,7 +35,7 @@ pub(crate) async fn diff(State(app): State<App>, query: Query, _: Fresh, caller:
     let (reader, named) = (app.clone(), key.clone());
     let find = move |catalog: &Catalog| {
         if !read_scope.sees(&key.namespace, &key.group) {
-            return Err(Code::NotFoundResource.into());
+            return Err(Refusal::missing(&key.placed()));
         }
         Ok((text_of(catalog, &key, &from)?, text_of(catalog, &key, &to)?))
     };
@@ -64,7 +64,7 @@ fn text_of(catalog: &Catalog, key: &ConfigKey, word: &str) -> Result<FileText, R
         encrypted: release.encrypted,
         format: Format::of_suffix(&key.file).unwrap_or(release.format),
     };
-    let file = catalog.configs.file(key).ok_or_else(|| Refusal::new(Code::NotFoundResource, "no such config file"))?;
+    let file = catalog.configs.file(key).ok_or_else(|| Refusal::missing(&key.placed()))?;
     let nothing = |encrypted: bool, content: Content| FileText {
         side: DiffSide::unreleased(),
         content,

@@ -12,7 +12,7 @@ use crate::api::http::{
 use crate::api::view::{ConfigFileView, FileStatus};
 use crate::catalog::configs::FileFilter;
 use crate::catalog::{Catalog, Op};
-use crate::model::code::Code;
+use crate::model::code::{Code, Refusal};
 use crate::model::config_file::{ConfigFileDraft, ConfigKey};
 use crate::openapi::Param;
 use crate::operations::FAR;
@@ -70,7 +70,8 @@ pub(crate) async fn get(State(app): State<App>, query: Query, _: Fresh, caller: 
     let (file, status) = {
         let catalog = app.node().state().catalog();
         let seen = caller.read_scope().sees(&key.namespace, &key.group);
-        let file = catalog.configs.file(&key).filter(|_| seen).cloned().ok_or(Code::NotFoundResource)?;
+        let file = catalog.configs.file(&key).filter(|_| seen).cloned();
+        let file = file.ok_or_else(|| Refusal::missing(&key.placed()))?;
         let status = FileStatus::of(&file, &catalog);
         (file, status)
     };

@@ -21,7 +21,7 @@ use crate::catalog::configs::FileFilter;
 use crate::catalog::history::Thing;
 use crate::catalog::page::{Listed, Page};
 use crate::model::audience::{ClientLabel, ClientPercent};
-use crate::model::code::Code;
+use crate::model::code::{Code, Refusal};
 use crate::model::config_file::{ConfigFileDraft, ConfigKey, ConfigPublish, ConfigRelease, ConfigReleaseDraft, Tag};
 use crate::model::content::Content;
 use crate::model::release::{GivenTime, ReleaseOp};
@@ -281,16 +281,19 @@ pub(crate) const GET: Doc = DOC
     .codes(&[&[Code::InvalidConfigFileName, Code::NotFoundResource], encryption::READ_CODES]);
 
 pub(crate) async fn get(State(app): State<App>, query: Query, _: Fresh, caller: Caller) -> ApiResult {
-    let key = key(&query)?;
+    let (key, name) = (key(&query)?, query.get("release_name").or_else(|| query.get("name")));
     let release = {
         let catalog = app.node().state().catalog();
-        match query.get("release_name").or_else(|| query.get("name")) {
+        match name {
             Some(name) => catalog.configs.release(&key, name).cloned(),
             None => catalog.configs.active_release(&key).cloned(),
         }
     };
     let seen = caller.read_scope().sees(&key.namespace, &key.group);
-    let release = release.filter(|_| seen).ok_or(Code::NotFoundResource)?;
+    let release = release.filter(|_| seen).ok_or_else(|| {
+        let which = name.map_or_else(|| "live release".to_owned(), |name| format!("release {name}"));
+        Refusal::missing(&format!("{which} of {}", key.placed()))
+    })?;
     let is_in_memory = release.content.text().is_some();
     let show = move |app: &App| {
         let content = app.operations.shown_content(&caller, &key, release.encrypted, &release.content)?;

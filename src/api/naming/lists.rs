@@ -10,7 +10,7 @@ use crate::api::releases::{LabelView, given};
 use crate::catalog::page::{After, Listed};
 use crate::controllers::subscribers::MemberClient;
 use crate::format::types::NodeId;
-use crate::model::code::Code;
+use crate::model::code::{Code, Refusal, placed};
 use crate::model::time::Timestamp;
 use crate::openapi::Param;
 use crate::subscribers::{Applied, Subscription};
@@ -88,7 +88,7 @@ pub(crate) async fn subscribers(State(app): State<App>, query: Query, _: Fresh, 
     let page = query.page()?;
     let is_seen = caller.read_scope().sees(namespace, service);
     if !(is_seen && app.node().state().catalog().services.get(namespace, service).is_some()) {
-        return Err(Code::NotFoundResource.into());
+        return Err(Refusal::missing(&placed("service", namespace, service)).into());
     }
     let all = app.node().member().clients_with_list(namespace, service, None).await;
     let listed = Listed::cut(all.clients.iter(), &page);

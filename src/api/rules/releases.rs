@@ -13,7 +13,7 @@ use crate::catalog::approvals::ReleasedRule;
 use crate::catalog::history::Thing;
 use crate::catalog::page::Listed;
 use crate::catalog::rules::ReleaseFilter;
-use crate::model::code::{Code, Refusal};
+use crate::model::code::{Code, Refusal, placed};
 use crate::model::diff;
 use crate::model::grant::ReadScope;
 use crate::model::release::ReleaseOp;
@@ -92,6 +92,14 @@ impl OneRule {
         Ok(OneRule { id, name, namespace })
     }
 
+    /// Returns the name in texts.
+    fn text(&self, family: Family) -> String {
+        match (&self.name, &self.id) {
+            (Some(name), _) => placed(family.word(), self.namespace.as_deref().unwrap_or_default(), name),
+            (None, id) => format!("{} with the id {}", family.word(), id.as_deref().unwrap_or_default()),
+        }
+    }
+
     pub(crate) fn find(&self, catalog: &Catalog, family: Family, read_scope: &ReadScope) -> Result<Arc<Rule>, Refusal> {
         let book = catalog.rules.of(family);
         let named = self.name.iter().flat_map(|name| book.all_named(name));
@@ -114,7 +122,7 @@ impl OneRule {
                 let why = "several namespaces have a rule of this name, give its id or namespace";
                 Err(Refusal::new(Code::InvalidParameter, why))
             }
-            [] => Err(Refusal::new(Code::NotFoundResource, "no such rule")),
+            [] => Err(Refusal::missing(&self.text(family))),
         }
     }
 }

@@ -8,7 +8,7 @@ use super::question::{DiscoveryKind, Question};
 use crate::catalog::Catalog;
 use crate::catalog::instances::InstanceCounts;
 use crate::catalog::set_digest::SetDigest;
-use crate::model::code::{Code, Refusal};
+use crate::model::code::{Refusal, placed};
 use crate::model::grant::ReadScope;
 use crate::model::instance::Instance;
 use crate::model::namespace::Namespace;
@@ -154,7 +154,7 @@ fn fold_of_instances(
     ServiceKey { namespace, service: name }: &ServiceKey,
 ) -> Result<SetDigest, Refusal> {
     let fold = catalog.fold_of_list(namespace, name).filter(|_| question.read_scope.sees(namespace, name));
-    Ok(fold.ok_or(Code::NotFoundResource)?)
+    fold.ok_or_else(|| Refusal::missing(&placed("service", namespace, name)))
 }
 
 fn instances(catalog: &Catalog, question: &Question, ServiceKey { namespace, service: name }: &ServiceKey) -> Findings {
