@@ -6,11 +6,11 @@ use std::io::IsTerminal;
 use clap::{Args, Subcommand};
 use reqwest::Method;
 use serde_json::{Map, Value, json};
-use url::form_urlencoded;
 
 use super::plan::{Step, Task};
 use super::policies::{self, PolicyCommand};
 use super::remote::{CallArgs, Refused, Remote};
+use super::requests::{REQUESTS, listed};
 use super::tables::{Column, short, table, text};
 use super::xds::fleet::printable;
 use super::{Usage, confirm, contracts, releases, say};
@@ -18,7 +18,6 @@ use crate::config::OutputFormat;
 use crate::model::approval::RequestOp;
 use crate::model::limits;
 
-const REQUESTS: &str = "/admin/v1/requests";
 /// Field that the acts of one request share.
 const SET: &str = "request_set";
 
@@ -246,17 +245,6 @@ async fn show(remote: &Remote, all: &[Value]) -> anyhow::Result<()> {
         say(&format!("these {} acts are approved by: {}", all.len(), to_approve(&text(&first["id"]), parts_of(first))));
     }
     Ok(())
-}
-
-/// Returns all requests that match these filters.
-async fn listed(remote: &Remote, filters: &[(&str, Option<&str>)]) -> anyhow::Result<Vec<Value>> {
-    let path = |paging: &super::remote::Paging| {
-        let mut query = form_urlencoded::Serializer::new(String::new());
-        paging.ask(&mut query);
-        query.extend_pairs(filters.iter().filter_map(|(key, value)| Some((key, (*value)?))));
-        format!("{REQUESTS}?{}", query.finish())
-    };
-    Ok(remote.pages("data", (limits::PAGE_ROWS_MAX, usize::MAX), path).await?.0)
 }
 
 #[derive(Args)]

@@ -30,6 +30,7 @@ mod policies;
 mod progress;
 mod releases;
 mod remote;
+mod requests;
 mod rollouts;
 mod running;
 mod sealed;
