@@ -6,7 +6,7 @@ use axum::handler::Handler;
 use axum::http::Method;
 use axum::routing::{MethodFilter, MethodRouter, on};
 
-use super::admin::{audit, backup, cluster, health, resealing, settings, time, webhooks, xds};
+use super::admin::{audit, backup, clients, cluster, health, resealing, settings, time, webhooks, xds};
 use super::approval::{contracts, policies, requests};
 use super::auth::{access_keys, login, oneself, tokens, users};
 use super::config::{bundles, diff, encryption, files, groups, releases, subscribers, templates};
@@ -266,6 +266,7 @@ fn fixed_routes() -> Vec<Route> {
         guarded(POST, "/admin/v1/requests/refuse", by(RequestOp::Refuse, requests::decide), requests::REFUSE),
         guarded(POST, "/admin/v1/requests/withdraw", by(RequestOp::Withdraw, requests::decide), requests::WITHDRAW),
         guarded(POST, "/admin/v1/requests/run", by(RequestOp::Run, requests::decide), requests::RUN),
+        guarded(GET, "/admin/v1/clients", clients::releases, clients::RELEASES),
         whole(Operate, GET, "/admin/v1/xds/clients", xds::clients, xds::CLIENTS),
         whole(Operate, GET, "/admin/v1/xds/dump", xds::dump, xds::DUMP),
         whole(Manage, POST, "/admin/v1/datakey/reseal", resealing::reseal, resealing::RESEAL),

@@ -128,7 +128,7 @@ enum Command {
     History(releases::HistoryArgs),
     /// Show which rule would apply to a request, and why
     Explain(Box<explain::ExplainArgs>),
-    /// Show which client has which release
+    /// Show which client has which release, or all that one client has
     Who(who::WhoArgs),
     /// Keep traffic away from an instance, and wait until its clients know
     #[command(subcommand)]

@@ -1,11 +1,12 @@
-//! `thuban who`: the release of a rule or config file that each client has.
+//! `thuban who`: the release of a rule or config file that each client has, or everything that one client has.
 
 use clap::Args;
 use serde_json::Value;
+use url::form_urlencoded;
 
-use super::find::OneArgs;
+use super::find::{InArgs, read_name};
 use super::kinds::{Nature, placed};
-use super::remote::Paging;
+use super::remote::{Paging, Remote};
 use super::tables::{Column, short, table, text};
 use super::xds::fleet::{applied, printable};
 use super::{releases, say};
@@ -17,9 +18,18 @@ const SHOWN_DEFAULT: usize = 100;
 
 #[derive(Args)]
 pub(super) struct WhoArgs {
+    /// KIND/NAME: ratelimits/NAME, configfile/GROUP/FILE
+    #[arg(value_name = "KIND/NAME", required_unless_present = "client", conflicts_with = "client")]
+    what: Vec<String>,
     #[command(flatten)]
-    one: OneArgs,
-    /// Maximum number of clients
+    at: InArgs,
+    /// Group of the config file
+    #[arg(long, conflicts_with = "client")]
+    group: Option<String>,
+    /// Show everything that the clients at this address have, in all namespaces or that of -n
+    #[arg(long, value_name = "ADDRESS")]
+    client: Option<String>,
+    /// Maximum number of rows
     #[arg(long, default_value_t = SHOWN_DEFAULT)]
     limit: usize,
     /// Output format
@@ -38,6 +48,22 @@ const COLUMNS: &[Column] = &[
     ("node", |row| text(&row["node"])),
     ("applied", applied),
     ("said at (UTC)", |row| text(&row["applied_at"])),
+    ("current", |row| if row["current"] == true { "yes" } else { "no" }.to_owned()),
+];
+
+/// Columns for everything that one client has.
+const OF_CLIENT: &[Column] = &[
+    ("kind", |row| text(&row["kind"])),
+    ("namespace", |row| text(&row["namespace"])),
+    ("name", |row| match row["group"].as_str() {
+        Some(group) => short(&format!("{group}/{}", text(&row["name"]))),
+        None => short(&text(&row["name"])),
+    }),
+    ("release", |row| short(&text(&row["release_name"]))),
+    ("version", |row| text(&row["version"])),
+    ("node id", |row| short(&text(&row["node_id"]))),
+    ("agent", |row| short(&text(&row["agent"]))),
+    ("applied", applied),
     ("current", |row| if row["current"] == true { "yes" } else { "no" }.to_owned()),
 ];
 
@@ -72,7 +98,11 @@ fn words_of(answer: &Value) -> Option<String> {
 }
 
 pub(super) async fn run(args: WhoArgs) -> anyhow::Result<()> {
-    let (remote, kind, key) = args.one.read()?;
+    let (remote, namespace) = args.at.remote()?;
+    if let Some(client) = &args.client {
+        return all_of(&remote, client, &args).await;
+    }
+    let (kind, key) = read_name(&args.what, &namespace, args.group.as_deref())?;
     releases::check_released(kind)?;
     let path = match kind.nature {
         Nature::File => "/config/v1/configfiles/subscribers".to_owned(),
@@ -96,9 +126,43 @@ pub(super) async fn run(args: WhoArgs) -> anyhow::Result<()> {
     for warning in last["warnings"].as_array().into_iter().flatten() {
         say(&format!("warning   {}", text(warning)));
     }
-    for node in last["silent_nodes"].as_array().into_iter().flatten() {
+    tell_silent(&last);
+    Ok(())
+}
+
+fn tell_silent(answer: &Value) {
+    for node in answer["silent_nodes"].as_array().into_iter().flatten() {
         say(&format!("node {node} could not be asked: its clients are missing"));
     }
+}
+
+/// Prints everything that the clients at an address have.
+async fn all_of(remote: &Remote, client: &str, args: &WhoArgs) -> anyhow::Result<()> {
+    let path = |paging: &Paging| {
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        query.append_pair("address", client);
+        paging.ask(&mut query);
+        format!("/admin/v1/clients?{}", query.finish())
+    };
+    let (mut all, last) = remote.pages("data", (limits::PAGE_ROWS_MAX, usize::MAX), path).await?;
+    all.retain(|row| args.at.namespace.as_ref().is_none_or(|namespace| row["namespace"] == namespace.as_str()));
+    let (amount, current) = (all.len(), all.iter().filter(|row| row["current"] == true).count());
+    all.truncate(args.limit);
+    if args.output == OutputFormat::Json {
+        let mut answer = last;
+        answer["data"] = all.into();
+        say(&serde_json::to_string_pretty(&answer)?);
+        return Ok(());
+    }
+    match amount {
+        0 => say(&format!("no client at {client} is known")),
+        _ => {
+            table(&all, OF_CLIENT).iter().for_each(|line| say(line));
+            all.iter().filter_map(reason).for_each(|line| say(&line));
+            say(&format!("{current} of {amount} are as they should be"));
+        }
+    }
+    tell_silent(&last);
     Ok(())
 }
 

@@ -99,6 +99,7 @@ fn lists() -> Vec<List> {
         List::new("/naming/v1/instances/subscribers", "namespace=n&service=s0", "data", &["address", "agent"]),
         List::new("/admin/v1/audit", "", "data", &[]),
         List::new("/admin/v1/audit/wouldrefuse", "", "data", &["kind", "namespace", "name", "release_name"]),
+        List::new("/admin/v1/clients", "address=192.0.2.1", "data", &["kind", "namespace", "name"]),
         List::new("/admin/v1/xds/clients", "", "data", &["node_id"]),
         List::new("/admin/v1/xds/dump", "node_id=x0", "data", &["type", "name"]),
         List::new("/admin/v1/webhooks", "", "data", &["name"]).stirred("/admin/v1/webhooks", hook),

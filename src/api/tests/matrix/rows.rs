@@ -102,6 +102,7 @@ fn of_cluster() -> Vec<Row> {
             body(json!({ "releases_kept": 100 + thing.turn }))
         }),
         Row::new("POST", "/admin/v1/datakey/reseal", Law::Whole(Manage, 503_005), nothing),
+        Row::new("GET", "/admin/v1/clients", Law::Holder(200_000), |_| query("address=10.0.0.1".into())),
         Row::new("GET", "/admin/v1/xds/clients", Law::Whole(Operate, 200_000), nothing),
         Row::new("GET", "/admin/v1/xds/dump", Law::Whole(Operate, 400_202), |_| query("node_id=nobody".into())),
         Row::new("GET", hooks, Law::Whole(Operate, 200_000), nothing),
