@@ -98,16 +98,17 @@ fn to_approve(id: &str, parts: u64) -> String {
 #[derive(Subcommand)]
 pub(super) enum ApprovalCommand {
     /// List requests for approval, show, run or withdraw one
+    #[command(alias = "request")]
     Requests(Box<RequestsArgs>),
     /// Approve another user's request; the last approval carries it out
     Approve(ApproveArgs),
     /// Refuse another user's request
     Refuse(DecideArgs),
     /// Manage policies: acts that need approval, and freezes
-    #[command(subcommand)]
+    #[command(subcommand, alias = "policies")]
     Policy(PolicyCommand),
     /// Manage contracts: schemas and expressions for config files and rules
-    #[command(subcommand)]
+    #[command(subcommand, alias = "contracts")]
     Contract(contracts::ContractCommand),
 }
 

@@ -19,6 +19,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 #[derive(Subcommand)]
 pub(super) enum DrainCommand {
     /// Isolate an instance; exit code 0 once every client has a list without it, 1 if some have not in time
+    #[command(alias = "instances")]
     Instance(InstanceArgs),
 }
 
@@ -37,7 +38,7 @@ pub(super) struct InstanceArgs {
     wait: Duration,
 }
 
-fn read_address(text: &str) -> Result<(String, u16), String> {
+pub(super) fn read_address(text: &str) -> Result<(String, u16), String> {
     let (host, port) = text.rsplit_once(':').ok_or("HOST:PORT is needed")?;
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     let port = port.parse().ok().filter(|port| *port > 0).ok_or("the port has to be a number from 1 to 65535")?;
@@ -45,7 +46,7 @@ fn read_address(text: &str) -> Result<(String, u16), String> {
 }
 
 /// Parses `500ms`, `30s` or `1m`; a number alone is in seconds.
-fn read_time(text: &str) -> Result<Duration, String> {
+pub(super) fn read_time(text: &str) -> Result<Duration, String> {
     let at = text.find(|char: char| !char.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(at);
     let ms = match unit {

@@ -45,3 +45,35 @@ pub(super) const CONTRACT: Kind = Kind {
         REVISION,
     ],
 };
+
+impl Kind {
+    /// Returns the word for the API of an object's kind in any form that [`Kind::of_word`] takes, or of another kind
+    /// that the audit trail knows. An unknown word stays as it is, and the node refuses it.
+    pub(super) fn api_word(word: &str) -> String {
+        const OTHERS: [&str; 6] = ["user", "token", "accesskey", "session", "request", "configtemplate"];
+        if let Ok(kind) = Kind::of_word(word) {
+            return kind.one.to_owned();
+        }
+        let lower = word.to_ascii_lowercase();
+        let one = lower.strip_suffix('s').filter(|one| OTHERS.contains(one));
+        one.unwrap_or(word).to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::kinds::KINDS;
+    use super::*;
+
+    #[test]
+    fn the_api_gets_the_word_of_one_object() {
+        for kind in KINDS.iter() {
+            for word in [kind.one, kind.many, kind.short] {
+                assert_eq!(Kind::api_word(word), kind.one);
+            }
+        }
+        for (word, one) in [("users", "user"), ("Tokens", "token"), ("user", "user"), ("pods", "pods")] {
+            assert_eq!(Kind::api_word(word), one);
+        }
+    }
+}

@@ -120,7 +120,7 @@ enum Command {
     /// Stop a gray release: its clients get the normal one again
     Stop(releases::GrayArgs),
     /// Show and control the stepwise rollout of a gray release
-    #[command(subcommand)]
+    #[command(subcommand, alias = "rollouts")]
     Rollout(rollouts::RolloutCommand),
     /// Withdraw the active release from all clients
     Withdraw(releases::WithdrawArgs),
@@ -141,10 +141,10 @@ enum Command {
     /// Show the audit trail
     Audit(trail::AuditArgs),
     /// List, create and delete access keys of config clients
-    #[command(subcommand)]
+    #[command(subcommand, alias = "keys")]
     Key(keys::KeyCommand),
     /// Manage named clusters and their logins
-    #[command(subcommand)]
+    #[command(subcommand, alias = "contexts")]
     Context(contexts::ContextCommand),
     /// Print a shell completion script
     Completion(shell::CompletionArgs),
@@ -153,13 +153,13 @@ enum Command {
     /// Show the current user and its grants
     Whoami(accounts::ListArgs),
     /// List, create and change users
-    #[command(subcommand)]
+    #[command(subcommand, alias = "users")]
     User(accounts::UserCommand),
     /// List, create, change and delete service tokens
-    #[command(subcommand)]
+    #[command(subcommand, alias = "tokens")]
     Token(accounts::TokenCommand),
     /// List the roles for grants
-    #[command(subcommand)]
+    #[command(subcommand, alias = "roles")]
     Role(accounts::RoleCommand),
     #[command(flatten)]
     Client(ClientCommand),

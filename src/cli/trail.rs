@@ -3,6 +3,7 @@
 use clap::Args;
 use url::form_urlencoded;
 
+use super::kinds::Kind;
 use super::remote::{CallArgs, Paging};
 use super::say;
 use super::tables::{Column, short, table, text};
@@ -18,7 +19,7 @@ pub(super) struct AuditArgs {
     /// User; * matches any part
     #[arg(long)]
     user: Option<String>,
-    /// Kind of objects: service, rule, configfile, user, …
+    /// Kind of objects: service, ratelimit, configfile, user, …
     #[arg(long)]
     kind: Option<String>,
     /// Namespace; * matches any part
@@ -71,9 +72,10 @@ const WOULD_REFUSE_COLUMNS: &[Column] = &[
 
 pub(super) async fn run(args: AuditArgs) -> anyhow::Result<()> {
     let code = args.code.map(|code| code.to_string());
+    let kind = args.kind.as_deref().map(Kind::api_word);
     let filters = [
         ("user", &args.user),
-        ("kind", &args.kind),
+        ("kind", &kind),
         ("namespace", &args.namespace),
         ("name", &args.name),
         ("code", &code),
