@@ -197,20 +197,22 @@ pub(super) async fn user(command: UserCommand) -> anyhow::Result<()> {
             let password = secret::read_new(password_file.as_deref())?;
             let mut item = json!({ "name": name, "password": password, "grants": granted.grants });
             give(&mut item, "comment", comment);
-            tell(call(&to, Method::POST, USERS, Some(&json!([item]))).await?)
+            tell(&call(&to, Method::POST, USERS, Some(&json!([item]))).await?, &format!("user {name}"), "added")
         }
         UserCommand::Set { name, call: to, granted, no_grants, comment, disable, enable } => {
             let mut item = json!({ "name": name });
             give(&mut item, "comment", comment);
             give(&mut item, "disabled", (disable || enable).then_some(disable));
             give(&mut item, "grants", (no_grants || !granted.grants.is_empty()).then_some(granted.grants));
-            tell(call(&to, Method::PUT, USERS, Some(&json!([item]))).await?)
+            tell(&call(&to, Method::PUT, USERS, Some(&json!([item]))).await?, &format!("user {name}"), "changed")
         }
         UserCommand::Delete { name, call: to } => {
-            tell(call(&to, Method::POST, "/auth/v1/users/delete", Some(&json!([{ "name": name }]))).await?)
+            let answer = call(&to, Method::POST, "/auth/v1/users/delete", Some(&json!([{ "name": name }]))).await?;
+            tell(&answer, &format!("user {name}"), "deleted")
         }
         UserCommand::Passwd { name, call: to, old_password_file, password_file } => {
             let mut order = Map::new();
+            let what = name.as_ref().map_or_else(|| "your password".to_owned(), |name| format!("password of {name}"));
             match name {
                 Some(name) => order.insert("name".to_owned(), name.into()),
                 None => {
@@ -219,7 +221,7 @@ pub(super) async fn user(command: UserCommand) -> anyhow::Result<()> {
                 }
             };
             order.insert("new_password".to_owned(), secret::read_new(password_file.as_deref())?.into());
-            tell(call(&to, Method::PUT, "/auth/v1/user/password", Some(&order.into())).await?)
+            tell(&call(&to, Method::PUT, "/auth/v1/user/password", Some(&order.into())).await?, &what, "changed")
         }
     }
 }
@@ -262,14 +264,15 @@ pub(super) async fn token(command: TokenCommand) -> anyhow::Result<()> {
             give(&mut item, "expires_in_s", expires_in_s);
             give(&mut item, "networks", (any_network || !networks.is_empty()).then_some(networks));
             give(&mut item, "grants", (no_grants || !granted.grants.is_empty()).then_some(granted.grants));
-            tell(call(&to, Method::PUT, TOKENS, Some(&json!([item]))).await?)
+            tell(&call(&to, Method::PUT, TOKENS, Some(&json!([item]))).await?, &format!("token {name}"), "changed")
         }
         TokenCommand::Rotate { name, call: to, overlap, output } => {
             let item = json!({ "name": name, "overlap_s": overlap });
             tell_secret(&call(&to, Method::POST, "/auth/v1/tokens/rotate", Some(&json!([item]))).await?, output)
         }
         TokenCommand::Delete { name, call: to } => {
-            tell(call(&to, Method::POST, "/auth/v1/tokens/delete", Some(&json!([{ "name": name }]))).await?)
+            let answer = call(&to, Method::POST, "/auth/v1/tokens/delete", Some(&json!([{ "name": name }]))).await?;
+            tell(&answer, &format!("token {name}"), "deleted")
         }
     }
 }
@@ -321,9 +324,16 @@ fn give(item: &mut Value, key: &str, value: Option<impl serde::Serialize>) {
     }
 }
 
-pub(super) fn tell(answer: Value) -> anyhow::Result<()> {
-    say(answer["info"].as_str().unwrap_or("done"));
+/// Prints what was done to an object, or that it was so before.
+pub(super) fn tell(answer: &Value, what: &str, done: &str) -> anyhow::Result<()> {
+    say(&format!("{what}: {}", outcome(answer, done)));
     Ok(())
+}
+
+fn outcome<'a>(answer: &Value, done: &'a str) -> &'a str {
+    const NO_NEED: u64 = 200_002;
+    let code = answer["responses"][0]["code"].as_u64().or(answer["code"].as_u64());
+    if code == Some(NO_NEED) { "unchanged" } else { done }
 }
 
 /// Formats grants as on the command line.
@@ -360,6 +370,18 @@ fn show(output: OutputFormat, rows: Vec<Value>, columns: &[Column]) -> anyhow::R
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_object_that_was_so_before_is_unchanged() {
+        for (answer, expected) in [
+            (json!({ "code": 200_000, "info": "execute success" }), "added"),
+            (json!({ "code": 200_002 }), "unchanged"),
+            (json!({ "code": 200_002, "responses": [{ "code": 200_002 }] }), "unchanged"),
+            (json!({ "code": 200_000, "responses": [{ "code": 200_000 }] }), "added"),
+        ] {
+            assert_eq!(outcome(&answer, "added"), expected, "{answer}");
+        }
+    }
 
     #[test]
     fn grants_are_read_as_they_are_shown() {

@@ -123,7 +123,7 @@ pub(super) async fn apply(args: ApplyArgs) -> anyhow::Result<()> {
     let carried = carry_out(&remote, plan.tasks).await?;
     say(&format!("{}, in {}", carried.summary(count), took(begun.elapsed())));
     let refused = carried.refused;
-    if refused > 0 { Err(Refused::some(refused).into()) } else { Ok(()) }
+    if refused > 0 { Err(Refused::some(refused, count - carried.asked).into()) } else { Ok(()) }
 }
 
 pub(super) async fn diff(args: DiffArgs) -> anyhow::Result<()> {
@@ -404,7 +404,7 @@ pub(super) async fn delete(args: DeleteArgs) -> anyhow::Result<()> {
     let carried = carry_out(&remote, tasks).await?;
     say(&carried.summary(count));
     let refused = carried.refused;
-    if refused > 0 { Err(Refused::some(refused).into()) } else { Ok(()) }
+    if refused > 0 { Err(Refused::some(refused, count - carried.asked).into()) } else { Ok(()) }
 }
 
 #[cfg(test)]

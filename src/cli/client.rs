@@ -148,11 +148,19 @@ async fn health(endpoint: &EndpointArgs) -> anyhow::Result<()> {
 async fn cluster(command: ClusterCommand) -> anyhow::Result<()> {
     match command {
         ClusterCommand::Status(call) => status(&call).await,
-        ClusterCommand::Add { call, id, peer } => order(&call, "add", json!({ "id": id, "peer": peer })).await,
-        ClusterCommand::Promote { call, id } => order(&call, "promote", json!({ "id": id })).await,
-        ClusterCommand::Remove { call, id } => order(&call, "remove", json!({ "id": id })).await,
-        ClusterCommand::Transfer { call, to } => order(&call, "transfer", json!({ "to": to })).await,
-        ClusterCommand::Snapshot(call) => order(&call, "snapshot", json!({})).await,
+        ClusterCommand::Add { call, id, peer } => {
+            order(&call, "add", json!({ "id": id, "peer": peer }), &format!("node {id}: added")).await
+        }
+        ClusterCommand::Promote { call, id } => {
+            order(&call, "promote", json!({ "id": id }), &format!("node {id}: promoted to a voter")).await
+        }
+        ClusterCommand::Remove { call, id } => {
+            order(&call, "remove", json!({ "id": id }), &format!("node {id}: removed for good")).await
+        }
+        ClusterCommand::Transfer { call, to } => {
+            order(&call, "transfer", json!({ "to": to }), &format!("leadership goes to node {to}")).await
+        }
+        ClusterCommand::Snapshot(call) => order(&call, "snapshot", json!({}), "snapshot written").await,
         ClusterCommand::Time(call) => cluster_time::show(&call).await,
         ClusterCommand::ConfirmTime(args) => cluster_time::confirm(&args).await,
         ClusterCommand::Reseal(call) => reseal(&call).await,
@@ -204,9 +212,9 @@ async fn reseal(to: &CallArgs) -> anyhow::Result<()> {
     }
 }
 
-async fn order(to: &CallArgs, verb: &str, body: Value) -> anyhow::Result<()> {
-    let answer = call(to, Method::POST, &format!("/admin/v1/cluster/{verb}"), Some(&body)).await?;
-    say(answer["info"].as_str().unwrap_or("done"));
+async fn order(to: &CallArgs, verb: &str, body: Value, done: &str) -> anyhow::Result<()> {
+    call(to, Method::POST, &format!("/admin/v1/cluster/{verb}"), Some(&body)).await?;
+    say(done);
     Ok(())
 }
 

@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Usage, say};
 
+/// Heading of the options that select a cluster and a login, in help. Options under a heading follow all others.
+pub(super) const CONNECTION: &str = "Connection";
 const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
 const OTHERS: u32 = 0o077;
@@ -45,11 +47,11 @@ struct Contexts {
 #[derive(Args)]
 pub(super) struct ContextArgs {
     /// Context of the cluster [default: the current one]
-    #[arg(long, env = "THUBAN_CONTEXT", value_name = "NAME")]
+    #[arg(long, env = "THUBAN_CONTEXT", value_name = "NAME", help_heading = CONNECTION)]
     context: Option<String>,
 
     /// File of the contexts [default: thuban/contexts.json in $XDG_CONFIG_HOME or ~/.config]
-    #[arg(long, env = "THUBAN_CONTEXTS_FILE", value_name = "FILE", hide_short_help = true)]
+    #[arg(long, env = "THUBAN_CONTEXTS_FILE", value_name = "FILE", hide_short_help = true, help_heading = CONNECTION)]
     contexts_file: Option<PathBuf>,
 }
 

@@ -95,20 +95,19 @@ pub(super) async fn run(command: ContractCommand) -> anyhow::Result<()> {
         ContractCommand::Update(args) => write(Method::PUT, &args).await,
         ContractCommand::Delete { call, name } => {
             let path = format!("{CONTRACTS}/delete");
-            accounts::tell(super::remote::call(&call, Method::POST, &path, Some(&json!([{ "name": name }]))).await?)
+            let answer = super::remote::call(&call, Method::POST, &path, Some(&json!([{ "name": name }]))).await?;
+            accounts::tell(&answer, &format!("contract {name}"), "deleted")
         }
         ContractCommand::Test(args) => test(args).await,
     }
 }
 
 async fn write(method: Method, args: &ContractArgs) -> anyhow::Result<()> {
+    let done = if method == Method::POST { "created" } else { "changed" };
     let answer = args.call.remote()?.batch(method, CONTRACTS, &json!([args.item()?])).await?;
     match answer.first().and_then(Refused::of) {
         Some(refused) => Err(refused.into()),
-        None => {
-            say(&format!("contract {}: {}", args.name, text(&answer[0]["info"])));
-            Ok(())
-        }
+        None => accounts::tell(&answer[0], &format!("contract {}", args.name), done),
     }
 }
 

@@ -75,6 +75,7 @@ pub(super) async fn run(args: EditArgs) -> anyhow::Result<()> {
     for task in &plan.tasks {
         task.lines.iter().for_each(|line| say(&format!("    {line}")));
     }
+    let count = plan.tasks.len();
     match carry_out(&remote, plan.tasks).await {
         Ok(Carried { refused: 0, .. }) => {
             let hint = if kind.is_released() { "; `thuban release` puts it in force" } else { "" };
@@ -83,7 +84,7 @@ pub(super) async fn run(args: EditArgs) -> anyhow::Result<()> {
         }
         Ok(Carried { refused, .. }) => {
             kept(file);
-            Err(Refused::some(refused).into())
+            Err(Refused::some(refused, count).into())
         }
         Err(error) => {
             kept(file);

@@ -33,6 +33,12 @@ pub(super) struct NamedArgs {
     call: CallArgs,
 }
 
+impl NamedArgs {
+    fn text(&self) -> String {
+        format!("key {} of {}", self.name, self.app)
+    }
+}
+
 #[derive(Args)]
 pub(super) struct GivenArgs {
     /// Treatment of requests without a valid signature
@@ -115,11 +121,12 @@ pub(super) async fn run(command: KeyCommand) -> anyhow::Result<()> {
         }
         KeyCommand::Set { named, given } => {
             let item = item(&named, given)?;
-            accounts::tell(call(&named.call, Method::PUT, KEYS, Some(&item)).await?)
+            accounts::tell(&call(&named.call, Method::PUT, KEYS, Some(&item)).await?, &named.text(), "changed")
         }
         KeyCommand::Delete { named } => {
             let item = json!([{ "app_id": named.app, "name": named.name }]);
-            accounts::tell(call(&named.call, Method::POST, "/auth/v1/accesskeys/delete", Some(&item)).await?)
+            let answer = call(&named.call, Method::POST, "/auth/v1/accesskeys/delete", Some(&item)).await?;
+            accounts::tell(&answer, &named.text(), "deleted")
         }
     }
 }

@@ -28,6 +28,7 @@ mod offline;
 mod plan;
 mod policies;
 mod progress;
+mod refusals;
 mod releases;
 mod remote;
 mod requests;

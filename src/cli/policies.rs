@@ -4,9 +4,10 @@ use clap::{Args, Subcommand};
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use super::accounts;
+use super::kinds::Kind;
 use super::remote::{CallArgs, Refused};
 use super::tables::{Column, short, text, words, words_or_all};
-use super::{accounts, say};
 
 const POLICIES: &str = "/admin/v1/policies";
 
@@ -42,7 +43,8 @@ pub(super) struct SubjectArgs {
 impl SubjectArgs {
     /// Adds the given members to the item to write.
     pub(super) fn put_into(&self, item: &mut Value) {
-        for (member, given) in [("names", &self.names), ("kinds", &self.kinds)] {
+        let kinds: Vec<String> = self.kinds.iter().map(|word| Kind::api_word(word)).collect();
+        for (member, given) in [("names", &self.names), ("kinds", &kinds)] {
             put_list(item, member, given);
         }
         if let Some(namespace) = &self.namespace {
@@ -103,14 +105,15 @@ pub(super) async fn run(command: PolicyCommand) -> anyhow::Result<()> {
             match answer.first().and_then(Refused::of) {
                 Some(refused) => Err(refused.into()),
                 None => {
-                    say(&format!("policy {}: {}", args.name, text(&answer[0]["info"])));
-                    Ok(())
+                    let done = if is_there { "changed" } else { "created" };
+                    accounts::tell(&answer[0], &format!("policy {}", args.name), done)
                 }
             }
         }
         PolicyCommand::Delete { call, name } => {
             let path = format!("{POLICIES}/delete");
-            accounts::tell(super::remote::call(&call, Method::POST, &path, Some(&json!([{ "name": name }]))).await?)
+            let answer = super::remote::call(&call, Method::POST, &path, Some(&json!([{ "name": name }]))).await?;
+            accounts::tell(&answer, &format!("policy {name}"), "deleted")
         }
     }
 }

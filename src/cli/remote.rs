@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use url::form_urlencoded;
 
 use super::Usage;
-use super::contexts::ContextArgs;
+use super::contexts::{CONNECTION, ContextArgs};
+pub(super) use super::refusals::{NO_LEADER, Refused, is_done};
 use crate::outbound;
 
 pub(super) const WITHIN: Duration = Duration::from_secs(15);
@@ -21,21 +22,17 @@ const ADVICE: &str = "is the node running, and the address that of its managemen
                       name another";
 /// Code for a page that exceeds the maximum size; a page of fewer rows fits.
 const TOO_LONG: u64 = 413_002;
-/// Code for an act that now awaits approval.
-const REQUEST_ACCEPTED: u64 = 202_000;
-/// Code for a missing leader: nothing was changed, and another node may have one.
-pub(super) const NO_LEADER: u64 = 503_001;
 
 #[derive(Args)]
 pub(super) struct EndpointArgs {
     /// Base URL of the management API of any node, http:// or https://; several, separated by commas, are tried
     /// in order [default: those of the context, else http://127.0.0.1:8090]
-    #[arg(long, env = "THUBAN_ENDPOINT", value_name = "URL", value_delimiter = ',')]
+    #[arg(long, env = "THUBAN_ENDPOINT", value_name = "URL", value_delimiter = ',', help_heading = CONNECTION)]
     endpoint: Vec<String>,
 
     /// File with the trusted authorities of an https:// endpoint (PEM) [default: that of the context, else
     /// those of the system]
-    #[arg(long, env = "THUBAN_CA_FILE", value_name = "FILE")]
+    #[arg(long, env = "THUBAN_CA_FILE", value_name = "FILE", help_heading = CONNECTION)]
     ca_file: Option<PathBuf>,
 
     #[command(flatten)]
@@ -70,7 +67,7 @@ pub(super) struct CallArgs {
     #[command(flatten)]
     pub(super) endpoint: EndpointArgs,
     /// Token from `thuban login` [default: that of the context]
-    #[arg(long, env = "THUBAN_TOKEN", hide_env_values = true)]
+    #[arg(long, env = "THUBAN_TOKEN", hide_env_values = true, help_heading = CONNECTION)]
     token: Option<String>,
 }
 
@@ -103,14 +100,15 @@ impl CallArgs {
 pub(super) struct AsideArgs {
     /// Base URL of the management API of any node, as for other commands
     #[arg(long, env = "THUBAN_ENDPOINT", value_name = "URL", value_delimiter = ',', hide_short_help = true)]
+    #[arg(help_heading = CONNECTION)]
     endpoint: Vec<String>,
     /// File with the trusted authorities of an https:// endpoint (PEM)
-    #[arg(long, env = "THUBAN_CA_FILE", value_name = "FILE", hide_short_help = true)]
+    #[arg(long, env = "THUBAN_CA_FILE", value_name = "FILE", hide_short_help = true, help_heading = CONNECTION)]
     endpoint_ca_file: Option<PathBuf>,
     #[command(flatten)]
     context: ContextArgs,
     /// Token from `thuban login`, for the management API [default: that of the context]
-    #[arg(long, env = "THUBAN_TOKEN", hide_env_values = true, hide_short_help = true)]
+    #[arg(long, env = "THUBAN_TOKEN", hide_env_values = true, hide_short_help = true, help_heading = CONNECTION)]
     token: Option<String>,
 }
 
@@ -294,18 +292,13 @@ fn fitting_rows(answer: &Value, asked: usize) -> Option<usize> {
     usize::try_from(fitting).ok().filter(|fitting| (1..asked).contains(fitting))
 }
 
-/// Reports whether a code means that the change is made, was made before, or awaits approval.
-pub(super) fn is_done(code: u64) -> bool {
-    (200_000..201_000).contains(&code) || code == REQUEST_ACCEPTED
-}
-
 pub(super) fn judged(body: Value) -> anyhow::Result<Value> {
     match body["code"].as_u64() {
         Some(code) if is_done(code) => Ok(body),
         Some(code) => {
             // For a batch of one, the item has the better message.
             let info = body["responses"][0]["info"].as_str().or(body["info"].as_str()).unwrap_or("refused");
-            Err(Refused { code, info: info.to_owned() }.into())
+            Err(Refused::new(code, info).into())
         }
         None => Err(Stranger.into()),
     }
@@ -315,54 +308,6 @@ pub(super) fn judged(body: Value) -> anyhow::Result<Value> {
 #[derive(Debug, thiserror::Error)]
 #[error("the answer is not of a thuban node: does --endpoint or the context name a management API?")]
 pub(super) struct Stranger;
-
-/// Refusal by a node.
-#[derive(Debug, thiserror::Error)]
-#[error("{info} ({code}){}", advice(*.code, .info))]
-pub(super) struct Refused {
-    pub(super) code: u64,
-    info: String,
-}
-
-impl Refused {
-    /// Returns the error for a batch in which some items were refused, each already reported.
-    pub(super) fn some(count: usize) -> Self {
-        Refused { code: 400_000, info: format!("{count} were refused, the others are done") }
-    }
-
-    /// Returns the error for a named object that does not exist.
-    pub(super) fn missing(what: &str) -> Self {
-        Refused { code: 400_202, info: format!("there is no {what}") }
-    }
-
-    /// Returns the refusal of one item of a batch, if it was refused.
-    pub(super) fn of(item: &Value) -> Option<Self> {
-        let code = item["code"].as_u64().unwrap_or_default();
-        let info = item["info"].as_str().unwrap_or("refused").to_owned();
-        (!is_done(code)).then_some(Refused { code, info })
-    }
-}
-
-/// Returns a hint for the next step.
-fn advice(code: u64, info: &str) -> &'static str {
-    match code {
-        // A wrong password is not a missing grant.
-        401_001 if info.contains("password") => "",
-        401_002 | 401_004 => ": log in, `thuban login --save` keeps the token in the context",
-        401_001 => ": it takes a grant, `thuban role list` shows the roles",
-        400_202 => ": `thuban get` lists what there is",
-        409_000 => ": look at it as it is now (`thuban get`, `thuban diff`), and try again",
-        409_001 => ": --request WHY asks for it, `thuban policy list` shows who asks for what",
-        409_002 => ": try again after that, or --request WHY has it ready by then",
-        // The message already names /readyz, and the members were the subject of the call.
-        NO_LEADER if info.contains("/readyz") => "",
-        NO_LEADER => ": nothing happened; `thuban cluster status` shows the members, try again",
-        503_003 => ": nothing happened; upgrade the member first",
-        504_001 => ": look whether it happened before you try again",
-        507_001 => ": nothing happened; free disk, memory or quota, `thuban cluster status` shows the alarm",
-        _ => "",
-    }
-}
 
 /// Sends a batch and returns the body of the answer, even if items were refused.
 pub(super) async fn answer_of(to: &CallArgs, method: Method, path: &str, batch: &Value) -> anyhow::Result<Value> {
@@ -399,11 +344,9 @@ mod tests {
         assert!(judged(json!({ "code": 200_002, "info": "no need" })).is_ok());
         let batch = json!({ "code": 400_202, "info": "of all", "responses": [{ "info": "no such rule" }] });
         let refused = judged(batch).expect_err("refused").to_string();
-        assert!(refused.starts_with("no such rule (400202): ") && refused.contains("thuban get"), "{refused}");
+        assert!(refused.starts_with("no such rule: ") && refused.contains("thuban get"), "{refused}");
+        assert!(refused.ends_with("(400202)"), "{refused}");
         assert!(judged(json!({ "hello": 1 })).expect_err("a stranger").to_string().contains("not of a thuban node"));
-        assert!(Refused::of(&json!({ "code": 200_000 })).is_none());
-        let stale = Refused::of(&json!({ "code": 409_000, "info": "another by now" })).expect("refused");
-        assert_eq!(stale.to_string(), format!("another by now (409000){}", advice(409_000, "")));
         let refused = |info: &str| judged(json!({ "code": 401_001, "info": info })).expect_err("refused").to_string();
         assert!(refused("access is not approved: this needs edit on shop / pay").contains("takes a grant"));
         assert!(!refused("access is not approved: name or password is wrong").contains("grant"));

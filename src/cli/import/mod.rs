@@ -197,7 +197,7 @@ async fn bring_in(mut source: ImportSource, into: &IntoArgs) -> anyhow::Result<(
     }
     let refused = Box::pin(send(&steps, &there, into)).await?;
     say(&format!("{} done, {refused} refused", steps.len() - refused));
-    if refused > 0 { Err(Refused::some(refused).into()) } else { Ok(()) }
+    if refused > 0 { Err(Refused::some(refused, steps.len()).into()) } else { Ok(()) }
 }
 
 fn is_same(found: &FoundFile, there: &Existing) -> bool {
