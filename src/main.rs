@@ -2,12 +2,9 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
-use thuban::cli::Cli;
-
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
-    thuban::cli::run(Cli::parse())
+    thuban::cli::run(thuban::cli::parse())
 }

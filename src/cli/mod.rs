@@ -16,9 +16,11 @@ mod documents;
 mod drain;
 mod edit;
 mod errors;
+mod examples;
 mod explain;
 mod find;
 mod get;
+mod help;
 mod import;
 mod keys;
 mod kinds;
@@ -54,6 +56,8 @@ use crate::config::{DevArgs, InspectArgs, RecoverArgs, ResetPasswordArgs, Restor
 use crate::raft::removal::Removed;
 use crate::tasks::TaskDied;
 use telling::{confirm, say, say_document, say_error};
+
+pub use self::help::parse;
 
 /// Differences exist, or changes remain to be made.
 const EXIT_DIFFERENT: u8 = 1;

@@ -1,11 +1,13 @@
 //! Shell completions and manual pages, generated from the commands.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use clap::{Args, CommandFactory, ValueEnum};
+use clap::{Args, Command, CommandFactory, ValueEnum};
 use clap_mangen::Man;
+use clap_mangen::roff::{Roff, roman};
 
+use super::help::examples_of;
 use super::{Cli, say};
 
 const NAME: &str = "thuban";
@@ -51,16 +53,43 @@ pub(super) struct ManArgs {
 
 pub(super) fn man(args: &ManArgs) -> anyhow::Result<()> {
     let Some(folder) = &args.dir else {
-        let mut page = Vec::new();
-        Man::new(Cli::command()).render(&mut page)?;
-        say(String::from_utf8(page)?.trim_end());
+        say(page(Cli::command(), "")?.1.trim_end());
         return Ok(());
     };
-    let write = || {
-        std::fs::create_dir_all(folder)?;
-        clap_mangen::generate_to(Cli::command(), folder)
-    };
-    write().with_context(|| folder.display().to_string())
+    std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    let mut command = Cli::command().disable_help_subcommand(true);
+    command.build();
+    write_pages(&command, "", folder)
+}
+
+/// Writes the pages of a command and of its subcommands; `path` has the names of its parents without the program's.
+fn write_pages(command: &Command, path: &str, folder: &Path) -> anyhow::Result<()> {
+    for one in command.get_subcommands().filter(|one| !one.is_hide_set()) {
+        write_pages(one, format!("{path} {}", one.get_name()).trim_start(), folder)?;
+    }
+    let (name, text) = page(command.clone(), path)?;
+    let file = folder.join(name);
+    std::fs::write(&file, text).with_context(|| file.display().to_string())
+}
+
+/// Returns the file name and the text of a manual page: the generated one, with examples before the version.
+fn page(command: Command, path: &str) -> anyhow::Result<(String, String)> {
+    const VERSION: &str = ".SH VERSION";
+    let page = Man::new(command);
+    let mut text = Vec::new();
+    page.render(&mut text)?;
+    let mut text = String::from_utf8(text)?;
+    let mut examples = Roff::default();
+    let lines = examples_of(path);
+    if !lines.is_empty() {
+        examples.control("SH", ["EXAMPLES"]).control("nf", []);
+        for line in lines {
+            examples.text([roman(line)]);
+        }
+        examples.control("fi", []);
+    }
+    text.insert_str(text.find(VERSION).unwrap_or(text.len()), &examples.to_roff());
+    Ok((page.get_filename(), text))
 }
 
 #[cfg(test)]
@@ -84,6 +113,10 @@ mod tests {
         for name in ["thuban", "thuban-apply", "thuban-release", "thuban-context-set"] {
             let page = std::fs::read_to_string(folder.path().join(format!("{name}.1"))).expect(name);
             assert!(page.contains(".TH") && page.contains("SYNOPSIS"), "{page:.200}");
+            assert_eq!(page.contains("\n.SH EXAMPLES\n.nf\nthuban "), name != "thuban", "{page}");
         }
+        let release = std::fs::read_to_string(folder.path().join("thuban-release.1")).expect("a page");
+        let (options, connection) = release.split_once(".SH CONNECTION").expect("options of the connection");
+        assert!(options.contains("percent") && connection.contains("endpoint"), "{release}");
     }
 }
