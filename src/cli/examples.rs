@@ -115,6 +115,28 @@ pub(super) const EXAMPLES: &[(&str, [&str; 2])] = &[
     ),
     ("who", ["thuban who ratelimit/pay-limit", "thuban who --client 10.1.0.7"]),
     (
+        "instance register",
+        [
+            "thuban instance register 10.0.0.7:8080 --service pay --label version=2",
+            "thuban instance register 10.0.0.7:8080 --service pay --ttl 2 --heartbeat",
+        ],
+    ),
+    (
+        "instance deregister",
+        [
+            "thuban instance deregister 10.0.0.7:8080 --service pay",
+            "thuban instance deregister [fd00::7]:8080 --service pay -n shop",
+        ],
+    ),
+    ("instance list", ["thuban instance list --service pay", "thuban instance list -A -o wide"]),
+    (
+        "drain instance",
+        [
+            "thuban drain instance 10.0.0.7:8080 --service pay",
+            "thuban drain instance 10.0.0.7:8080 --service pay -n shop --wait 60s",
+        ],
+    ),
+    (
         "xds bootstrap grpc",
         [
             "thuban xds bootstrap grpc --namespace shop --service cart",

@@ -62,7 +62,7 @@ pub(super) struct ExplainArgs {
     output: OutputFormat,
 }
 
-fn read_pair(text: &str) -> Result<(String, String), String> {
+pub(super) fn read_pair(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or_else(|| format!("{text:?} is not NAME=VALUE"))?;
     Ok((name.to_owned(), value.to_owned()))
 }

@@ -66,6 +66,19 @@ pub(super) async fn get(args: GetArgs) -> anyhow::Result<()> {
     show(&remote, found, args.output).await
 }
 
+/// Prints all objects of a kind in the namespace, or in all namespaces, of one service if it is given.
+pub(super) async fn list(
+    kind: &'static Kind,
+    at: &InArgs,
+    (all_namespaces, service): (bool, Option<String>),
+    output: Output,
+) -> anyhow::Result<()> {
+    let (remote, namespace) = at.remote()?;
+    let namespace = (!all_namespaces).then_some(namespace);
+    let rows = rows(&remote, kind, &KindFilter { namespace, service, ..KindFilter::default() }).await?;
+    show(&remote, vec![(kind, rows)], output).await
+}
+
 fn meant(args: &MeantArgs, namespace: &str) -> anyhow::Result<Vec<Meant>> {
     let (kind, names) = match args.what.split_first() {
         Some((first, names)) if !first.contains('/') => (Some(Kind::of_word(first)?), names),

@@ -16,7 +16,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Change", &["get", "apply", "diff", "edit", "delete", "export", "import"]),
     ("Release", &["release", "promote", "stop", "rollback", "withdraw", "rollout", "history"]),
     ("Look", &["who", "explain", "watch", "audit"]),
-    ("Services", &["drain", "xds"]),
+    ("Services", &["instance", "drain", "xds"]),
     ("Approve", &["requests", "approve", "refuse", "policy", "contract"]),
     ("Access", &["user", "token", "role", "key"]),
     ("Cluster", &["serve", "cluster", "health", "backup", "restore", "recover", "reset-password", "inspect", "certs"]),

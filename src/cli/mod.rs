@@ -22,6 +22,7 @@ mod find;
 mod get;
 mod help;
 mod import;
+mod instances;
 mod keys;
 mod kinds;
 mod kinds_of_approval;
@@ -138,6 +139,9 @@ enum Command {
     /// Keep traffic away from an instance, and wait until its clients know
     #[command(subcommand)]
     Drain(drain::DrainCommand),
+    /// Register and list instances of services
+    #[command(subcommand, alias = "instances")]
+    Instance(instances::InstanceCommand),
     /// Set up and inspect xDS clients: proxies and gRPC clients
     #[command(subcommand)]
     Xds(xds::XdsCommand),
@@ -260,6 +264,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Who(args) => report_to_pipelines(block_on(who::run(args))),
         // Exit codes of `drain` are 0 and 1 only.
         Command::Drain(command) => report(block_on(drain::run(command))),
+        Command::Instance(command) => report_to_pipelines(block_on(instances::run(command))),
         Command::Xds(command) => report_by_kind(block_on(xds::run(command))),
         Command::Approval(command) => report_to_pipelines(block_on(approvals::run(command))),
         Command::Audit(args) => report_to_pipelines(block_on(trail::run(args))),

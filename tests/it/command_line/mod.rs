@@ -1,6 +1,7 @@
 //! The command line on real nodes: documents, releases, contexts, and how commands end.
 
 mod documents;
+mod instances;
 mod pipeline;
 mod pipes;
 mod places;
