@@ -66,6 +66,10 @@ pub(super) const EXAMPLES: &[(&str, [&str; 2])] = &[
     ("diff", ["thuban diff ratelimit/pay-limit", "thuban diff -f tree"]),
     ("delete", ["thuban delete service/pay -n shop", "thuban delete -f tree --yes"]),
     ("edit", ["thuban edit ratelimit/pay-limit", "thuban edit configfile/pay/application.properties --editor nano"]),
+    (
+        "draft reset",
+        ["thuban draft reset ratelimit/pay-limit", "thuban draft reset configfile/pay/application.properties --to v3"],
+    ),
     ("export", ["thuban export -n shop --dir copy", "thuban export ratelimits -A"]),
     ("watch", ["thuban watch instances --service pay", "thuban watch ratelimits -A --every 10"]),
     (

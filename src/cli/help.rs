@@ -13,7 +13,7 @@ const EXAMPLES_OF_PARENT: usize = 2;
 /// Groups of commands in the order of the first page.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Start", &["dev", "login", "whoami", "context"]),
-    ("Change", &["get", "apply", "diff", "edit", "delete", "export", "import"]),
+    ("Change", &["get", "apply", "diff", "edit", "draft", "delete", "export", "import"]),
     ("Release", &["release", "promote", "stop", "rollback", "withdraw", "rollout", "history"]),
     ("Look", &["who", "explain", "watch", "audit"]),
     ("Services", &["instance", "drain", "xds"]),

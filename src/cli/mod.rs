@@ -13,6 +13,7 @@ mod demo;
 mod dev;
 mod differences;
 mod documents;
+mod drafts;
 mod drain;
 mod edit;
 mod errors;
@@ -113,6 +114,9 @@ enum Command {
     Delete(apply::DeleteArgs),
     /// Edit one object in an editor
     Edit(edit::EditArgs),
+    /// Discard changes of a draft
+    #[command(subcommand, alias = "drafts")]
+    Draft(drafts::DraftCommand),
     /// Write objects as documents that can be applied
     Export(get::ExportArgs),
     /// List objects, then their changes
@@ -251,6 +255,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Diff(args) => report_to_pipelines(block_on(apply::diff(args))),
         Command::Delete(args) => report_to_pipelines(block_on(apply::delete(args))),
         Command::Edit(args) => report_to_pipelines(block_on(edit::run(args))),
+        Command::Draft(command) => report_to_pipelines(block_on(drafts::run(command))),
         Command::Export(args) => report_to_pipelines(block_on(get::export(args))),
         Command::Watch(args) => report_to_pipelines(block_on(get::watch(args))),
         Command::Release(args) => report_to_pipelines(block_on(releases::release(args))),

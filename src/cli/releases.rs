@@ -8,7 +8,7 @@ use url::form_urlencoded;
 
 use super::approvals::ApprovalArgs;
 use super::find::{InForce, OneArgs, in_force, read_name, release_name, releases_path};
-use super::kinds::{Key, Kind, KindFilter, Nature, placed};
+use super::kinds::{Key, Kind, KindFilter, Nature, display_name, placed};
 use super::remote::{Paging, Refused, Remote, is_done};
 use super::rollouts::PlanArgs;
 use super::tables::{Column, short, table, text};
@@ -112,7 +112,7 @@ impl One {
         let release = [&item["ruleRelease"], &item["configFileRelease"]].into_iter().find(|one| one.is_object());
         let what = placed(self.kind, &self.key);
         if let Some(id) = item["request"]["id"].as_str() {
-            say(&format!("{what}: nothing is changed before others approve it: thuban approve {id}"));
+            say(&format!("{what}: approval is asked for, nothing changes before others run: thuban approve {id}"));
             return Ok(false);
         }
         match release {
@@ -136,7 +136,7 @@ impl One {
 }
 
 /// Reports the type; rules and config files spell the member in two ways.
-fn is_of_type(release: &Value, word: &str) -> bool {
+pub(super) fn is_of_type(release: &Value, word: &str) -> bool {
     [&release["release_type"], &release["releaseType"]].into_iter().any(|given| given == word)
 }
 
@@ -256,7 +256,8 @@ pub(super) async fn roll_back(args: RollbackArgs) -> anyhow::Result<()> {
         None => one.previous().await?,
     };
     if one.order("rollback", &to, &args.approval_options, json!({})).await? {
-        say("in force at once; the draft is as it was, and nothing need be released");
+        let what = format!("{} -n {}", display_name(one.kind, &one.key), one.key.namespace);
+        say(&format!("it is live; your draft is unchanged, `thuban draft reset {what}` makes it what is live"));
     }
     Ok(())
 }
