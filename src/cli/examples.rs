@@ -85,6 +85,11 @@ pub(super) const EXAMPLES: &[(&str, [&str; 2])] = &[
     ),
     ("promote", ["thuban promote ratelimit/pay-limit", "thuban promote ratelimit/pay-limit --gray v4 --name v5"]),
     ("stop", ["thuban stop ratelimit/pay-limit", "thuban stop ratelimit/pay-limit --gray v4"]),
+    ("rollout list", ["thuban rollout list", "thuban rollout list -n shop -o json"]),
+    (
+        "rollout status",
+        ["thuban rollout status ratelimit/pay-limit", "thuban rollout status ratelimit/pay-limit --watch"],
+    ),
     (
         "rollout pause",
         ["thuban rollout pause ratelimit/pay-limit", "thuban rollout pause rl/pay-limit --comment 'lunch'"],

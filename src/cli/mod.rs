@@ -45,6 +45,7 @@ mod signals;
 mod tables;
 mod telling;
 mod trail;
+mod under_way;
 mod who;
 mod xds;
 mod yaml;

@@ -12,7 +12,7 @@ use super::find::{OneArgs, release_name, releases_path};
 use super::kinds::placed;
 use super::releases::{GrayArgs, One, read};
 use super::remote::Refused;
-use super::tables::text;
+use super::under_way::{self, UnderWayArgs, progress};
 use super::{Differences, say};
 use crate::config::OutputFormat;
 use crate::model::rollout::typed::{self, Steps};
@@ -54,6 +54,8 @@ impl PlanArgs {
 
 #[derive(Subcommand)]
 pub(super) enum RolloutCommand {
+    /// List what is half-way out: canaries, rollouts, and releases that wait for approval or for the end of a freeze
+    List(UnderWayArgs),
     /// Show the newest rollout of a rule or a config file
     Status(StatusArgs),
     /// Hold the share as it is
@@ -106,6 +108,7 @@ pub(super) struct SignalArgs {
 
 pub(super) async fn run(command: RolloutCommand) -> anyhow::Result<()> {
     let (args, action) = match command {
+        RolloutCommand::List(args) => return under_way::list(&args).await,
         RolloutCommand::Status(args) => return status(&args).await,
         RolloutCommand::Signal(args) => return signal(args).await,
         RolloutCommand::Pause(args) => (args, "pause"),
@@ -182,13 +185,7 @@ fn course(rollout: &Value) -> String {
     let percent = rollout["percent"].as_u64().unwrap_or_default().min(100);
     let full = (percent * BAR_WIDTH / 100) as usize;
     let bar = format!("[{}{}]", "#".repeat(full), ".".repeat(BAR_WIDTH as usize - full));
-    let steps = rollout["steps"].as_array().map_or(0, Vec::len);
-    let next = rollout["next_at"].as_str().map(|at| format!(", next step at {at} UTC")).unwrap_or_default();
-    let reason = match text(&rollout["reason"]) {
-        reason if reason.is_empty() || reason == "-" => String::new(),
-        reason => format!(": {reason}"),
-    };
-    format!("{bar} {percent} %, step {} of {steps}, {}{next}{reason}", rollout["step"], text(&rollout["state"]))
+    format!("{bar} {}", progress(rollout))
 }
 
 #[cfg(test)]
