@@ -111,6 +111,13 @@ pub(super) const EXAMPLES: &[(&str, [&str; 2])] = &[
         ],
     ),
     (
+        "wait",
+        [
+            "thuban wait ratelimit/pay-limit --timeout 90m",
+            "thuban wait configfile/pay/application.properties --release v4 --clients 90%",
+        ],
+    ),
+    (
         "withdraw",
         ["thuban withdraw ratelimit/pay-limit", "thuban withdraw configfile/pay/application.properties --to-previous"],
     ),

@@ -14,7 +14,7 @@ const EXAMPLES_OF_PARENT: usize = 2;
 const GROUPS: &[(&str, &[&str])] = &[
     ("Start", &["dev", "login", "whoami", "context"]),
     ("Change", &["get", "apply", "diff", "edit", "draft", "delete", "export", "import"]),
-    ("Release", &["release", "promote", "stop", "rollback", "withdraw", "rollout", "history"]),
+    ("Release", &["release", "promote", "stop", "rollback", "withdraw", "rollout", "wait", "history"]),
     ("Look", &["who", "explain", "watch", "audit"]),
     ("Services", &["instance", "drain", "xds"]),
     ("Approve", &["requests", "approve", "refuse", "policy", "contract"]),

@@ -46,6 +46,7 @@ mod tables;
 mod telling;
 mod trail;
 mod under_way;
+mod waiting;
 mod who;
 mod xds;
 mod yaml;
@@ -72,6 +73,10 @@ const EXIT_NO_ANSWER: u8 = 4;
 const EXIT_CERTIFICATES: u8 = 5;
 /// The node was removed from its cluster: a restart does not bring it back.
 const EXIT_REMOVED: u8 = 6;
+/// A release was not where `wait` waited for it in time.
+const EXIT_TIMED_OUT: u8 = 7;
+/// The event that `wait` waited for cannot happen any more.
+const EXIT_LOST: u8 = 8;
 /// A required task panicked: `EX_SOFTWARE` of sysexits.
 const EXIT_TASK_DIED: u8 = 70;
 /// Lowest code of a fault of the server; smaller ones describe the request.
@@ -133,6 +138,9 @@ enum Command {
     /// Show and control the stepwise rollout of a gray release
     #[command(subcommand, alias = "rollouts")]
     Rollout(rollouts::RolloutCommand),
+    /// Wait until a release is live, or until a share of its clients have it; exit code 7 after --timeout, 8 if it
+    /// cannot happen any more
+    Wait(waiting::WaitArgs),
     /// Withdraw the active release from all clients
     Withdraw(releases::WithdrawArgs),
     /// Show the release history of a rule or a config file
@@ -264,6 +272,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Promote(args) => report_to_pipelines(block_on(releases::promote(args))),
         Command::Stop(args) => report_to_pipelines(block_on(releases::stop(args))),
         Command::Rollout(command) => report_to_pipelines(block_on(rollouts::run(command))),
+        Command::Wait(args) => report_to_pipelines(block_on(waiting::run(args))),
         Command::Withdraw(args) => report_to_pipelines(block_on(releases::withdraw(args))),
         Command::History(args) => report_to_pipelines(block_on(releases::history(args))),
         Command::Explain(args) => report_to_pipelines(block_on(explain::run(*args))),
@@ -298,6 +307,7 @@ fn changes_nothing(command: &Command) -> bool {
             | Command::History(_)
             | Command::Explain(_)
             | Command::Who(_)
+            | Command::Wait(_)
             | Command::Audit(_)
             | Command::Inspect(_)
             | Command::Completion(_)
@@ -357,6 +367,8 @@ fn kind_of(error: &anyhow::Error) -> Option<u8> {
         None if error.is::<Usage>() => Some(EXIT_CONFIG),
         None if error.is::<NothingDone>() => Some(EXIT_REFUSED),
         None if error.is::<Differences>() => Some(EXIT_DIFFERENT),
+        None if error.is::<waiting::TimedOut>() => Some(EXIT_TIMED_OUT),
+        None if error.is::<waiting::Lost>() => Some(EXIT_LOST),
         None if error.is::<remote::Stranger>() => Some(EXIT_NO_ANSWER),
         None => error.is::<reqwest::Error>().then_some(EXIT_NO_ANSWER),
     }

@@ -8,7 +8,9 @@ mod places;
 mod prompts;
 mod rollouts;
 mod sealed;
+mod under_way;
 mod webhooks;
+mod words;
 
 use std::path::{Path, PathBuf};
 
