@@ -47,7 +47,7 @@ async fn prometheus_scrapes_what_is_registered() {
     let settings = job()
         .replace(URL, &format!("http://{address}/"))
         .replace(TOKEN_FILE, &token_file.display().to_string())
-        .replace("      tls_config:\n          ca_file: /run/thuban-trust/ca.pem\n", "")
+        .replace("        tls_config:\n          ca_file: /run/thuban-trust/ca.pem\n", "")
         .replace("refresh_interval: 15s", "refresh_interval: 1s");
     assert!(!settings.contains("ca_file"), "{settings}");
     let settings = format!("global:\n  scrape_interval: 1s\n{settings}");
