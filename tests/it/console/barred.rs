@@ -218,10 +218,15 @@ async fn the_cluster_is_shown_to_who_operates_it() {
         {"role": "operator", "namespace": "*", "name": "*"}]}]);
     cluster.api(1).post("/auth/v1/users", &operator).await.expect_code(200_000);
     for (name, expected) in [("eva", false), ("otto", true)] {
-        let page = Visit::signed_in(&cluster, 1, name, PASSWORD).await.page("/ui").await;
+        let visit = Visit::signed_in(&cluster, 1, name, PASSWORD).await;
+        let answer = visit.get("/ui/cluster").await;
+        let status = if expected { StatusCode::OK } else { StatusCode::UNAUTHORIZED };
+        assert_eq!(answer.status(), status, "{name}");
+        let (page, home) = (answer.text().await.expect("text"), visit.page("/ui").await);
         for shown in ["id=\"members\"", "id=\"alarms\"", api.as_str(), env!("CARGO_PKG_VERSION")] {
             assert_eq!(page.contains(shown), expected, "{name}: {shown}");
+            assert!(!home.contains(shown), "{name}: {shown}");
         }
-        assert!(page.contains("id=\"counts\""), "{name}");
+        assert!(home.contains("id=\"newest\""), "{name}");
     }
 }

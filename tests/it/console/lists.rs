@@ -108,7 +108,7 @@ async fn forms_begin_harmlessly_and_refusals_say_who_helps() {
     let gone = eve.get("/ui/service?namespace=shop&name=none").await;
     assert_eq!(gone.status(), StatusCode::NOT_FOUND);
     let gone = gone.text().await.expect("text");
-    assert!(gone.contains("may have been deleted") && gone.contains("href=\"/ui/config\""), "{gone}");
+    assert!(gone.contains("may have been deleted") && gone.contains("href=\"/ui/config?namespace=shop\""), "{gone}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
