@@ -6,8 +6,9 @@ use axum::response::Response;
 
 use super::Console;
 use super::fields::Fields;
+use super::flash::{Flash, on_to};
 use super::form::Form;
-use super::frame::{Flash, Frame, Section, on_to, page, page_refused};
+use super::frame::{Frame, Section, page, page_refused};
 use super::session::SessionUser;
 use crate::catalog::Op;
 use crate::catalog::access_keys::AccessKeyFilter;

@@ -1,7 +1,7 @@
 //! Rights that a form needs, by its path. They are checked before the form is read. The objects that it names are
 //! checked by the operation, and by [`SessionUser::check`] if a handler acts before.
 
-use super::resources::ResourceKind;
+use super::kinds::ResourceKind;
 use super::session::SessionUser;
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::Verb;

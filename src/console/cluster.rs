@@ -8,8 +8,9 @@ use axum::response::{IntoResponse, Response};
 
 use super::Console;
 use super::fields::Fields;
+use super::flash::{Flash, on_to};
 use super::form::Form;
-use super::frame::{Flash, Frame, Section, on_to, page, page_refused};
+use super::frame::{Frame, Section, page, page_refused};
 use super::pictures::sparkline::{self, Sparkline};
 use super::session::SessionUser;
 use super::settings_text::{Sentence, sentences};

@@ -8,8 +8,10 @@ use serde_json::Value;
 use super::Console;
 use super::concurrent::{Asked, Conflict};
 use super::fields::Fields;
-use super::form::Form;
-use super::frame::{Flash, Frame, Section, on_to, page, page_refused};
+use super::file_form::{FileEdit, FileForm, FileRelease, key, named_file};
+use super::flash::{Flash, on_to};
+use super::frame::{Frame, Section, page, page_refused};
+use super::links;
 use super::pictures::holders::{Holders, class, word};
 use super::pictures::timeline::History;
 use super::releases::{
@@ -56,7 +58,7 @@ impl FileRow {
             format: file.format.word(),
             time: file.modified.time.text(),
             by: file.modified.by.clone(),
-            link: link(&file.key),
+            link: links::file(&file.key),
             in_force: in_force.map(|release| called(&release.name, release.version)),
             differs: in_force.is_some_and(|release| release.content != file.content),
             has_gray: catalog.configs.has_gray(&file.key),
@@ -68,16 +70,6 @@ impl FileRow {
     fn link_to(&self, flash: &str) -> String {
         self.link.replacen('?', &format!("{flash}?"), 1)
     }
-}
-
-pub(super) fn link(key: &ConfigKey) -> String {
-    let mut pairs = url::form_urlencoded::Serializer::new(String::new());
-    pairs.append_pair("namespace", &key.namespace).append_pair("group", &key.group).append_pair("name", &key.file);
-    format!("/ui/config/file?{}", pairs.finish())
-}
-
-pub(super) fn key(fields: &Fields) -> ConfigKey {
-    ConfigKey::new(fields.get("namespace"), fields.get("group"), fields.get("name"))
 }
 
 #[derive(Template)]
@@ -215,12 +207,8 @@ fn of(catalog: &Catalog, frame: Frame, file: &ConfigFile, edits: bool, releases_
     }
 }
 
-pub(super) async fn save(State(console): State<Console>, form: Form) -> Response {
-    let Form { visitor, fields } = form;
-    let key = key(&fields);
-    if let Err(refusal) = visitor.check(Verb::Edit, &key.namespace, &key.group) {
-        return visitor.barred(&console, &refusal);
-    }
+pub(super) async fn save(State(console): State<Console>, form: FileEdit) -> Response {
+    let FileForm { visitor, fields, key } = form;
     let mut typed = None;
     let text = if fields.get("as") == "table" {
         let page_as_saved = match file_page(&console, &visitor, &key).await {
@@ -252,7 +240,7 @@ pub(super) async fn save(State(console): State<Console>, form: Form) -> Response
     };
     let saved = console.operations.config_files(&visitor.caller, Op::Update, vec![Ok(draft)]).await;
     match one(saved.map(|(outcomes, _)| outcomes)) {
-        Ok(outcome) => on_to(&link(&key), Flash::of(&outcome, Flash::Drafted)),
+        Ok(outcome) => on_to(&links::file(&key), Flash::of(&outcome, Flash::Drafted)),
         Err(refusal) => {
             let now = (visitor.texts, console.node().state().view().clock());
             let page = file_page(&console, &visitor, &key).await.map(|page| {
@@ -276,12 +264,8 @@ fn pairs_in(kind: &FieldKind, typed: Value) -> Result<Pairs, Refusal> {
     serde_json::from_value(closed[PAIRS].take()).map_err(|error| Refusal::new(Code::ParseException, error.to_string()))
 }
 
-pub(super) async fn delete(State(console): State<Console>, form: Form) -> Response {
-    let Form { visitor, fields } = form;
-    let key = key(&fields);
-    if let Err(refusal) = visitor.check(Verb::Edit, &key.namespace, &key.group) {
-        return visitor.barred(&console, &refusal);
-    }
+pub(super) async fn delete(State(console): State<Console>, form: FileEdit) -> Response {
+    let FileForm { visitor, key, .. } = form;
     let deleted = console.operations.config_files(&visitor.caller, Op::Delete, vec![Ok(named_file(&key))]).await;
     match one(deleted.map(|(outcomes, _)| outcomes)) {
         Ok(_) => on_to("/ui/config", Flash::Deleted),
@@ -289,12 +273,8 @@ pub(super) async fn delete(State(console): State<Console>, form: Form) -> Respon
     }
 }
 
-pub(super) async fn release(State(console): State<Console>, form: Form) -> Response {
-    let Form { visitor, fields } = form;
-    let key = key(&fields);
-    if let Err(refusal) = visitor.check(Verb::Release, &key.namespace, &key.group) {
-        return visitor.barred(&console, &refusal);
-    }
+pub(super) async fn release(State(console): State<Console>, form: FileRelease) -> Response {
+    let FileForm { visitor, fields, key } = form;
     if let Some(asked) = asked(&console, &visitor, &key).filter(|asked| asked.is_of_draft) {
         return on_to(&asked.path(), Flash::AskedBefore);
     }
@@ -319,22 +299,13 @@ pub(super) async fn release(State(console): State<Console>, form: Form) -> Respo
     done(&console, &visitor, &key, released.map(|outcome| Flash::of(&outcome, Flash::Released)), fields).await
 }
 
-pub(super) fn named_file(key: &ConfigKey) -> ConfigFileDraft {
-    let ConfigKey { namespace, group, file } = key.clone();
-    ConfigFileDraft { namespace, group, name: file, ..ConfigFileDraft::default() }
-}
-
 fn named(key: &ConfigKey) -> ConfigReleaseDraft {
     let ConfigKey { namespace, group, file } = key.clone();
     ConfigReleaseDraft { namespace, group, file_name: file, ..ConfigReleaseDraft::default() }
 }
 
-pub(super) async fn change(State(console): State<Console>, form: Form) -> Response {
-    let Form { visitor, fields } = form;
-    let key = key(&fields);
-    if let Err(refusal) = visitor.check(Verb::Release, &key.namespace, &key.group) {
-        return visitor.barred(&console, &refusal);
-    }
+pub(super) async fn change(State(console): State<Console>, form: FileRelease) -> Response {
+    let FileForm { visitor, fields, key } = form;
     let changed = match wanted(&fields) {
         Some(op) => {
             let draft = ConfigReleaseDraft {
@@ -359,7 +330,7 @@ async fn done(
     rollout: Fields,
 ) -> Response {
     match done {
-        Ok(flash) => on_to(&link(key), flash),
+        Ok(flash) => on_to(&links::file(key), flash),
         Err(refusal) => {
             let page = file_page(console, visitor, key).await.map(|page| FilePage { rollout, ..page });
             refused(visitor, page, &refusal)

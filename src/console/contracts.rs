@@ -10,21 +10,18 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::Console;
-use super::config::{key, named_file};
 use super::fields::Fields;
-use super::form::Form;
+use super::file_form::{FileEdit, FileForm, named_file};
 use super::frame::{Section, page};
+use super::kinds::ResourceKind;
 use super::lists::{Row, ThingsPage, kinds_of};
 use super::pager::Pager;
-use super::resources::ResourceKind;
-use super::search::searched;
 use super::session::SessionUser;
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::ConfigFileDraft;
 use crate::model::contract::{Contract, ContractMode, ContractRule};
 use crate::model::grant::Verb;
 use crate::model::policy::PolicyKind;
-use crate::model::text::NameFilter;
 use crate::model::wire::Words;
 
 const SCHEMA: &str = "schema";
@@ -64,7 +61,7 @@ pub(super) fn typed(mut given: Map<String, Value>) -> Result<Map<String, Value>,
 
 pub(super) async fn list(State(console): State<Console>, visitor: SessionUser, query: Fields) -> Response {
     let frame = visitor.frame(Section::Setup);
-    let name = query.given("name").map(|text| NameFilter::parse(&searched(&text)));
+    let name = query.name_filter("name");
     let contracts = console.node().state().catalog().contracts.clone();
     let listed = contracts.list(&name, &visitor.caller.read_scope(), &Pager::page_of(&query));
     let pager = Pager::new("/ui/contracts", &query, &listed);
@@ -88,12 +85,8 @@ struct Faults {
 }
 
 /// Reports the faults that would prevent a publish of a text. Stores nothing.
-pub(super) async fn check(State(console): State<Console>, form: Form) -> Response {
-    let Form { visitor, fields } = form;
-    let key = key(&fields);
-    if let Err(refusal) = visitor.check(Verb::Edit, &key.namespace, &key.group) {
-        return visitor.barred(&console, &refusal);
-    }
+pub(super) async fn check(State(console): State<Console>, form: FileEdit) -> Response {
+    let FileForm { visitor, fields, key } = form;
     let content = Some(fields.raw("text").replace("\r\n", "\n"));
     let draft = ConfigFileDraft { content, format: fields.given("format"), ..named_file(&key) };
     if let Err(refusal) = draft.check(console.operations.bounds().config_content_chars_max) {

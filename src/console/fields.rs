@@ -5,6 +5,7 @@ use axum::http::request::Parts;
 
 use super::Console;
 use crate::model::limits;
+use crate::model::text::NameFilter;
 
 /// Decoded pairs of a form or a query.
 #[derive(Clone, Debug, Default)]
@@ -44,6 +45,11 @@ impl Fields {
         if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
     }
 
+    /// Returns the filter of a search for names that contain a text; a text with `*` is used as it is.
+    pub(super) fn name_filter(&self, key: &str) -> Option<NameFilter> {
+        self.given(key).map(|text| NameFilter::parse(&searched(&text)))
+    }
+
     pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
     }
@@ -58,6 +64,11 @@ impl FromRequestParts<Console> for Fields {
     }
 }
 
+/// Returns the pattern for names that contain the text; one with `*` is used as it is.
+fn searched(text: &str) -> String {
+    if text.contains('*') { text.to_owned() } else { format!("*{text}*") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,5 +78,10 @@ mod tests {
         let fields = Fields::parse(b"name=+a%20b&text=+x%0A&box=on");
         assert_eq!((fields.get("name"), fields.raw("text"), fields.is_set("box")), ("a b", " x\n", true));
         assert_eq!((fields.get("none"), fields.given("none"), fields.is_set("none")), ("", None, false));
+    }
+
+    #[test]
+    fn a_part_of_a_name_is_enough() {
+        assert_eq!((searched("pay").as_str(), searched("pay*").as_str()), ("*pay*", "pay*"));
     }
 }

@@ -8,13 +8,14 @@ use axum::extract::State;
 use axum::response::Response;
 
 use super::Console;
-use super::config::{FileRow, key, link, named_file};
+use super::config::FileRow;
 use super::fields::Fields;
-use super::form::Form;
-use super::frame::{Flash, Frame, Section, on_to, page, page_refused};
+use super::file_form::{FileEdit, FileForm, named_file};
+use super::flash::{Flash, on_to};
+use super::frame::{Frame, Section, page, page_refused};
+use super::links;
 use super::listing::{Chip, Heading, STATE, Sorting, chips, cut, headings};
 use super::pager::Pager;
-use super::search::searched;
 use super::session::SessionUser;
 use crate::catalog::configs::{FileFilter, GroupFilter};
 use crate::catalog::namespaces::NamespaceFilter;
@@ -70,7 +71,7 @@ async fn listed(console: &Console, visitor: &SessionUser, query: Fields) -> Resu
     let filter = FileFilter {
         namespace: exactly("namespace"),
         group: exactly("group"),
-        file: query.given("name").map(|text| NameFilter::parse(&searched(&text))),
+        file: query.name_filter("name"),
         content: query.given("content"),
         read_scope: read_scope.clone(),
         ..FileFilter::default()
@@ -155,12 +156,8 @@ fn is_in(catalog: &Catalog, file: &ConfigFile, state: &str) -> bool {
 }
 
 /// Creates a file, empty or from a template.
-pub(super) async fn create(State(console): State<Console>, form: Form) -> Response {
-    let Form { visitor, fields } = form;
-    let key = key(&fields);
-    if let Err(refusal) = visitor.check(Verb::Edit, &key.namespace, &key.group) {
-        return visitor.barred(&console, &refusal);
-    }
+pub(super) async fn create(State(console): State<Console>, form: FileEdit) -> Response {
+    let FileForm { visitor, fields, key } = form;
     let template = fields.given("template");
     let draft = ConfigFileDraft {
         content: template.is_none().then(String::new),
@@ -170,7 +167,7 @@ pub(super) async fn create(State(console): State<Console>, form: Form) -> Respon
     };
     let made = console.operations.config_files(&visitor.caller, Op::Create, vec![Ok(draft)]).await;
     match one(made.map(|(outcomes, _)| outcomes)) {
-        Ok(outcome) => on_to(&link(&key), Flash::of(&outcome, Flash::Created)),
+        Ok(outcome) => on_to(&links::file(&key), Flash::of(&outcome, Flash::Created)),
         Err(refusal) => match listed(&console, &visitor, fields).await {
             Ok(tree) => page_refused(refusal.code, &TreePage { frame: tree.frame.refused(&refusal), ..tree }),
             Err(_) => visitor.undone(&refusal),

@@ -3,18 +3,12 @@
 use askama::Template;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::{IntoResponse, Response};
 
 use super::assets;
-use super::fields::Fields;
-use super::session::SessionUser;
 use super::texts::Texts;
-use crate::catalog::{Entity, Outcome};
 use crate::model::code::{Code, Refusal};
-use crate::model::grant::{Role, Verb};
-use crate::model::release::ReleaseType;
 use crate::model::rule::Family;
-use crate::model::wire::{Words, word_enum};
 
 /// The part of the console that a page belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,13 +40,9 @@ impl Section {
     }
 }
 
-/// Verbs that a page of the console needs.
-const VERBS: [Verb; 6] = [Verb::Read, Verb::Edit, Verb::Release, Verb::Approve, Verb::Operate, Verb::Manage];
 /// Lists with a namespace in their address.
 const LISTS: [&str; 8] =
     ["/ui", "/ui/services", "/ui/map", "/ui/config", "/ui/clients", "/ui/requests", "/ui/audit", "/ui/search"];
-/// Maximum number of namespaces in the switcher.
-const NAMESPACES_MAX: usize = 500;
 
 /// Common data of all templates.
 pub(super) struct Frame {
@@ -81,25 +71,6 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    pub(super) fn of(visitor: &SessionUser, section: Section) -> Frame {
-        Frame {
-            t: visitor.texts,
-            user: visitor.caller.name.clone(),
-            form_token: visitor.form_token.clone(),
-            section,
-            path: visitor.path.clone(),
-            is_behind: visitor.is_behind,
-            namespace: visitor.namespace(),
-            namespaces: visitor.namespaces(NAMESPACES_MAX),
-            waiting: visitor.waiting(),
-            manages: visitor.caller.grants.may_everywhere(Verb::Manage),
-            operates: visitor.caller.grants.may_everywhere(Verb::Operate),
-            done: visitor.done.map(|flash| flash.text(visitor.texts)),
-            fault: None,
-            detail: None,
-        }
-    }
-
     /// Returns the frame of a page without a visitor.
     #[cfg(test)]
     pub(super) fn bare(t: &'static Texts, section: Section) -> Frame {
@@ -180,7 +151,7 @@ pub(super) fn page_unproven(code: Code, template: &impl Template) -> Response {
     page_as(status(code), template)
 }
 
-fn status(code: Code) -> StatusCode {
+pub(super) fn status(code: Code) -> StatusCode {
     match code {
         // The browser's status for a missing object.
         Code::NotFoundResource => StatusCode::NOT_FOUND,
@@ -189,11 +160,11 @@ fn status(code: Code) -> StatusCode {
 }
 
 /// Returns 403 for a signed-in visitor without the right, who gains nothing from signing in again.
-fn status_of_form(code: Code) -> StatusCode {
+pub(super) fn status_of_form(code: Code) -> StatusCode {
     if code == Code::NotAllowedAccess { StatusCode::FORBIDDEN } else { status(code) }
 }
 
-fn page_as(status: StatusCode, template: &impl Template) -> Response {
+pub(super) fn page_as(status: StatusCode, template: &impl Template) -> Response {
     match template.render() {
         Ok(text) => (status, [(CONTENT_TYPE, "text/html; charset=utf-8")], text).into_response(),
         Err(error) => {
@@ -203,138 +174,7 @@ fn page_as(status: StatusCode, template: &impl Template) -> Response {
     }
 }
 
-word_enum! {
-    /// Completed act, as the next page reports it.
-    pub(super) enum Flash {
-        Created = "created",
-        /// A draft was saved, which clients do not see yet.
-        Drafted = "drafted",
-        Saved = "saved",
-        Deleted = "deleted",
-        Released = "released",
-        /// The release is a canary, which some clients get.
-        ReleasedToSome = "canary",
-        /// The release waits for its time.
-        Scheduled = "scheduled",
-        Changed = "changed",
-        /// The act awaits approval.
-        Asked = "asked",
-        /// The work continues in the background.
-        Continues = "continues",
-        /// The act changed nothing.
-        Unchanged = "unchanged",
-        /// The act awaited approval before.
-        AskedBefore = "asked_before",
-    }
-}
-
-impl Flash {
-    /// Name of the query key.
-    const QUERY: &'static str = "done";
-
-    pub(super) fn of_query(query: &Fields) -> Option<Flash> {
-        Flash::of_word(query.get(Flash::QUERY))
-    }
-
-    /// Returns the report of an act that is called `done` if it was done whole and at once.
-    pub(super) fn of(outcome: &Outcome, done: Flash) -> Flash {
-        let (release_type, plan) = match &outcome.entity {
-            Entity::RuleRelease(release) => (release.release_type, release.plan.as_ref()),
-            Entity::ConfigRelease(release) => (release.release_type, release.plan.as_ref()),
-            _ => (ReleaseType::Normal, None),
-        };
-        match (outcome.code, done) {
-            (Code::RequestAccepted, _) => Flash::Asked,
-            (Code::NoNeedUpdate, _) => Flash::Unchanged,
-            (_, Flash::Released) if plan.is_some() => Flash::Scheduled,
-            (_, Flash::Released) if release_type == ReleaseType::Gray => Flash::ReleasedToSome,
-            (_, done) => done,
-        }
-    }
-
-    fn text(self, t: &Texts) -> &'static str {
-        match self {
-            Flash::Created => t.was_created,
-            Flash::Drafted => t.was_saved,
-            Flash::Saved => t.was_kept,
-            Flash::Deleted => t.was_deleted,
-            Flash::Released => t.was_released,
-            Flash::Changed => t.was_changed,
-            Flash::Asked => t.was_asked,
-            Flash::ReleasedToSome => t.was_released_to_some,
-            Flash::Scheduled => t.was_scheduled,
-            Flash::Unchanged => t.was_as_it_was,
-            Flash::Continues => t.goes_on,
-            Flash::AskedBefore => t.help.was_asked_before,
-        }
-    }
-}
-
-/// Redirects to the page that shows the result.
-pub(super) fn on_to(path: &str, flash: Flash) -> Response {
-    let sign = if path.contains('?') { '&' } else { '?' };
-    Redirect::to(&format!("{path}{sign}{}={}", Flash::QUERY, flash.word())).into_response()
-}
-
-/// Redirects to a page that itself says what the act did.
-pub(super) fn to_result(path: &str) -> Response {
-    Redirect::to(path).into_response()
-}
-
-/// Page of a refusal that no other page can show.
-#[derive(Template)]
-#[template(path = "failed.html")]
-struct Failed {
-    frame: Frame,
-    title: &'static str,
-    /// Remedies, as sentences.
-    remedies: Vec<String>,
-    why: String,
-}
-
-impl SessionUser {
-    /// Renders the page of a refused request.
-    pub(super) fn failed(&self, refusal: &Refusal) -> Response {
-        self.failed_as(status(refusal.code), refusal)
-    }
-
-    /// Renders the page of a refused form.
-    pub(super) fn undone(&self, refusal: &Refusal) -> Response {
-        self.failed_as(status_of_form(refusal.code), refusal)
-    }
-
-    /// Returns the response for an unknown path.
-    pub(super) fn nowhere(&self) -> Response {
-        self.failed(&Refusal::new(Code::NotFoundResource, "there is no such page"))
-    }
-
-    fn failed_as(&self, status: StatusCode, refusal: &Refusal) -> Response {
-        let frame = self.frame(Section::Elsewhere);
-        let help = &frame.t.help;
-        let remedies = match refusal.code {
-            Code::NotFoundResource => vec![help.not_there.to_owned()],
-            Code::NotAllowedAccess => self.remedies(&refusal.detail),
-            _ => Vec::new(),
-        };
-        page_as(status, &Failed { title: title_of(frame.t, refusal), remedies, why: refusal_text(refusal), frame })
-    }
-
-    /// Names the roles that include the right, and the users who can grant them.
-    fn remedies(&self, detail: &str) -> Vec<String> {
-        let help = &self.texts.help;
-        let is_named = |verb: &Verb| detail.split([' ', ',', ':']).any(|word| word == verb.word());
-        let needed = VERBS.into_iter().find(is_named);
-        let roles = needed.map(|verb| Role::ALL.into_iter().filter(move |role| role.may(verb)));
-        let mut roles: Vec<_> = roles.into_iter().flatten().map(Role::word).collect();
-        roles.reverse();
-        let needs = (!roles.is_empty()).then(|| format!("{} {}.", help.needs_role, roles.join(help.or)));
-        let managers = self.managers();
-        let ask = (!managers.is_empty()).then(|| format!("{} {}.", help.ask, managers.join(", ")));
-        needs.into_iter().chain(ask).collect()
-    }
-}
-
-fn title_of(t: &Texts, refusal: &Refusal) -> &'static str {
+pub(super) fn title_of(t: &Texts, refusal: &Refusal) -> &'static str {
     match refusal.code {
         Code::NotFoundResource => t.not_there,
         Code::NotAllowedAccess => t.not_allowed,

@@ -9,16 +9,14 @@ use axum::response::Response;
 use super::Console;
 use super::fields::Fields;
 use super::frame::{Frame, Section, page};
+use super::kinds::ResourceKind;
 use super::pager::Pager;
-use super::resources::{ResourceKind, sort_of};
-use super::search::searched;
 use super::session::SessionUser;
 use crate::catalog::Catalog;
 use crate::catalog::namespaces::NamespaceFilter;
 use crate::model::config_template::ConfigTemplate;
 use crate::model::grant::Verb;
 use crate::model::policy::PolicyKind;
-use crate::model::text::NameFilter;
 use crate::model::webhook::Webhook;
 use crate::model::wire::Words;
 use crate::operations::FAR;
@@ -45,14 +43,14 @@ pub(super) struct ThingsPage {
 }
 
 pub(super) async fn webhooks(State(console): State<Console>, visitor: SessionUser, query: Fields) -> Response {
-    let sort = match sort_of(&visitor, ResourceKind::Webhooks.word()) {
+    let sort = match ResourceKind::seen_by(&visitor, ResourceKind::Webhooks.word()) {
         Ok(sort) => sort,
         Err(refusal) => return visitor.failed(&refusal),
     };
     let frame = visitor.frame(Section::Setup);
     let hooks = console.node().state().catalog().webhooks.clone();
     let t = frame.t;
-    let name = query.given("name").map(|text| NameFilter::parse(&searched(&text)));
+    let name = query.name_filter("name");
     let row = |hook: &Arc<Webhook>| {
         let progress = &hook.progress;
         let failed = progress.failed.as_ref().filter(|_| progress.failing_since.is_some());
@@ -77,7 +75,7 @@ pub(super) async fn namespaces(State(console): State<Console>, visitor: SessionU
     let frame = visitor.frame(Section::Setup);
     let edits = visitor.may_somewhere(Verb::Edit);
     let filter = NamespaceFilter {
-        name: query.given("name").map(|text| NameFilter::parse(&searched(&text))),
+        name: query.name_filter("name"),
         read_scope: visitor.caller.read_scope(),
         ..NamespaceFilter::default()
     };
@@ -110,7 +108,7 @@ pub(super) async fn namespaces(State(console): State<Console>, visitor: SessionU
 pub(super) async fn templates(State(console): State<Console>, visitor: SessionUser, query: Fields) -> Response {
     let frame = visitor.frame(Section::Setup);
     let edits = visitor.caller.check_everywhere(Verb::Edit).is_ok();
-    let name = query.given("name").map(|text| NameFilter::parse(&searched(&text)));
+    let name = query.name_filter("name");
     let listed = console.node().state().catalog().templates.list(&name, &Pager::page_of(&query));
     let pager = Pager::new("/ui/templates", &query, &listed);
     let row = |template: &Arc<ConfigTemplate>| Row {

@@ -9,10 +9,9 @@ use axum::response::Response;
 use super::Console;
 use super::fields::Fields;
 use super::frame::{Frame, Section, page};
+use super::links;
 use super::pager::Pager;
 use super::pictures::call_map::{BOXES_MAX, CallMap};
-use super::search::rule_link;
-use super::services::link;
 use super::session::SessionUser;
 use crate::catalog::Catalog;
 use crate::catalog::calls::{Call, CallGraph, ListHolder, RuleName};
@@ -58,7 +57,7 @@ struct RuleLink {
 
 impl RuleLink {
     fn of(rule: &RuleName) -> RuleLink {
-        RuleLink { name: rule.name.clone(), link: rule_link(rule.family, &rule.id) }
+        RuleLink { name: rule.name.clone(), link: links::rule(rule.family, &rule.id) }
     }
 }
 
@@ -110,7 +109,7 @@ fn row(graph: &CallGraph, call: &Call) -> CallRow {
         let service = &graph.services[at];
         ServiceLink {
             name: format!("{} / {}", service.namespace, service.name),
-            link: link(&service.namespace, &service.name),
+            link: links::service(&service.namespace, &service.name),
         }
     };
     let rules = call.rules.iter().chain(&graph.services[call.callee].rules);

@@ -9,24 +9,22 @@ use serde_json::{Map, Value};
 use super::Console;
 use super::fields::Fields;
 use super::frame::{Section, page};
+use super::kinds::ResourceKind;
 use super::lists::{Row, ThingsPage, kinds_of};
 use super::pager::Pager;
-use super::resources::{ResourceKind, sort_of};
-use super::search::searched;
 use super::session::SessionUser;
 use super::texts::{Texts, weekday};
 use crate::catalog::Op;
 use crate::model::policy::{Calendar, Day, Freeze, Gate, Policy};
-use crate::model::text::NameFilter;
 use crate::model::wire::Words;
 
 pub(super) async fn list(State(console): State<Console>, visitor: SessionUser, query: Fields) -> Response {
     let sort = ResourceKind::Policies;
-    if let Err(refusal) = sort_of(&visitor, sort.word()) {
+    if let Err(refusal) = ResourceKind::seen_by(&visitor, sort.word()) {
         return visitor.failed(&refusal);
     }
     let frame = visitor.frame(Section::Setup);
-    let name = query.given("name").map(|text| NameFilter::parse(&searched(&text)));
+    let name = query.name_filter("name");
     let (policies, now) = {
         let state = console.node().state();
         let catalog = state.catalog();

@@ -13,8 +13,9 @@ use url::form_urlencoded;
 use super::Console;
 use super::drafting::pretty;
 use super::fields::Fields;
+use super::flash::to_result;
 use super::form::Form;
-use super::frame::{Frame, Section, page, page_refused, to_result};
+use super::frame::{Frame, Section, page, page_refused};
 use super::listing::{Chip, chips};
 use super::pager::Pager;
 use super::releases::{Line, compared};
@@ -353,9 +354,9 @@ fn page_of(catalog: &Catalog, request: &ApprovalRequest) -> String {
     match (request.kind, request.place()) {
         (PolicyKind::Rule(family), _) => {
             let named = catalog.rules.of(family).named(&request.namespace, &request.name);
-            named.map(|rule| super::search::rule_link(family, &rule.id)).unwrap_or_default()
+            named.map(|rule| super::links::rule(family, &rule.id)).unwrap_or_default()
         }
-        (_, Place::File(key)) => super::config::link(&key),
+        (_, Place::File(key)) => super::links::file(&key),
         _ => String::new(),
     }
 }

@@ -12,16 +12,17 @@ use serde_json::{Map, Value};
 use super::Console;
 use super::contracts::{self, ContractForm};
 use super::fields::Fields;
+use super::flash::{Flash, on_to};
 use super::form::Form;
-use super::frame::{Flash, Frame, Section, on_to, page, page_refused};
+use super::frame::{Frame, Section, page, page_refused};
+use super::kinds::ResourceKind;
+use super::links;
 use super::policies;
-use super::services;
 use super::session::SessionUser;
 use super::sheet::FieldKind;
 use super::sheet::edit::edited;
 use super::sheet::read::Sent;
 use super::sheet::show::{Control, FormRenderer};
-use super::texts::Texts;
 use crate::catalog::{Op, Outcome};
 use crate::model::access_key::AccessKeyRequest;
 use crate::model::alias::AliasDraft;
@@ -36,94 +37,11 @@ use crate::model::service::ServiceDraft;
 use crate::model::service_token::ServiceTokenRequest;
 use crate::model::settings::{REVISION, Settings, SettingsChange};
 use crate::model::webhook::WebhookRequest;
-use crate::model::wire::{Words, word_enum};
+use crate::model::wire::Words;
 use crate::operations::accounts::UserRequest;
 use crate::operations::{Items, one, one_drawn};
 
-word_enum! {
-    /// Kinds of objects, by their name in paths.
-    pub(super) enum ResourceKind {
-        Namespaces = "namespaces",
-        Services = "services",
-        Aliases = "aliases",
-        Groups = "groups",
-        Templates = "templates",
-        Users = "users",
-        Tokens = "tokens",
-        AccessKeys = "accesskeys",
-        Webhooks = "webhooks",
-        Policies = "policies",
-        Contracts = "contracts",
-        Settings = "settings",
-    }
-}
-
 impl ResourceKind {
-    pub(super) fn title(self, t: &Texts) -> &'static str {
-        match self {
-            ResourceKind::Namespaces => t.namespaces,
-            ResourceKind::Services => t.services,
-            ResourceKind::Aliases => t.aliases,
-            ResourceKind::Groups => t.groups,
-            ResourceKind::Templates => t.templates,
-            ResourceKind::Users => t.users,
-            ResourceKind::Tokens => t.tokens,
-            ResourceKind::AccessKeys => t.access_keys,
-            ResourceKind::Webhooks => t.webhooks,
-            ResourceKind::Policies => t.policies,
-            ResourceKind::Contracts => t.contracts,
-            ResourceKind::Settings => t.settings,
-        }
-    }
-
-    /// Returns the section of the console, and the page of the list.
-    pub(super) fn home(self) -> (Section, &'static str) {
-        match self {
-            ResourceKind::Namespaces => (Section::Setup, "/ui/namespaces"),
-            ResourceKind::Services | ResourceKind::Aliases => (Section::Services, "/ui/services"),
-            ResourceKind::Groups => (Section::Config, "/ui/config"),
-            ResourceKind::Templates => (Section::Setup, "/ui/templates"),
-            ResourceKind::Users | ResourceKind::Tokens | ResourceKind::AccessKeys => (Section::Setup, "/ui/accounts"),
-            ResourceKind::Webhooks => (Section::Setup, "/ui/webhooks"),
-            ResourceKind::Policies => (Section::Setup, "/ui/policies"),
-            ResourceKind::Contracts => (Section::Setup, "/ui/contracts"),
-            ResourceKind::Settings => (Section::Setup, "/ui/cluster"),
-        }
-    }
-
-    /// Returns a sentence on the purpose of these objects.
-    pub(super) fn about(self, t: &Texts) -> &'static str {
-        match self {
-            ResourceKind::Namespaces => t.help.namespaces_about,
-            ResourceKind::Templates => t.help.templates_about,
-            ResourceKind::Webhooks => t.help.webhooks_about,
-            ResourceKind::Policies => t.help.policies_about,
-            ResourceKind::Contracts => t.help.contracts_about,
-            _ => "",
-        }
-    }
-
-    /// Returns a command that creates such an object; empty if forms are the usual way.
-    pub(super) fn command(self) -> &'static str {
-        match self {
-            ResourceKind::Policies => "thuban policy set two --for-namespace production --approvals 1",
-            ResourceKind::Namespaces => "thuban apply -f - <<'EOF'\nkind: namespace\nname: production\nspec: {}\nEOF",
-            _ => "",
-        }
-    }
-
-    /// Returns the verb needed everywhere to see objects of this kind; `None` if each object is checked separately.
-    pub(super) fn verb(self) -> Option<Verb> {
-        match self {
-            ResourceKind::Namespaces | ResourceKind::Services | ResourceKind::Aliases | ResourceKind::Groups => None,
-            ResourceKind::Templates | ResourceKind::Contracts => None,
-            ResourceKind::Users | ResourceKind::Tokens | ResourceKind::AccessKeys | ResourceKind::Policies => {
-                Some(Verb::Manage)
-            }
-            ResourceKind::Webhooks | ResourceKind::Settings => Some(Verb::Operate),
-        }
-    }
-
     /// Refuses a visitor who may not edit the object of a form; a new object is named by the submitted fields. A form
     /// without a name is left to the operation to refuse.
     fn check_place(self, visitor: &SessionUser, fields: &Fields) -> Result<(), Refusal> {
@@ -134,17 +52,6 @@ impl ResourceKind {
             }
             (ResourceKind::Namespaces, _, Some(name)) => visitor.check(Verb::Edit, &name, ALL),
             _ => Ok(()),
-        }
-    }
-
-    /// Returns the fields that name an object; they cannot be changed.
-    pub(super) fn key(self) -> &'static [&'static str] {
-        match self {
-            ResourceKind::Services | ResourceKind::Groups => &["namespace", "name"],
-            ResourceKind::Aliases => &["alias_namespace", "alias"],
-            ResourceKind::AccessKeys => &["app_id", "name"],
-            ResourceKind::Settings => &[],
-            _ => &["name"],
         }
     }
 
@@ -233,7 +140,7 @@ impl Subject {
     fn page_after(&self, op: Op) -> String {
         match (self.sort, self.named.as_slice()) {
             (ResourceKind::Services, [(_, namespace), (_, name)]) if op == Op::Update => {
-                services::link(namespace, name)
+                links::service(namespace, name)
             }
             _ => self.sort.home().1.to_owned(),
         }
@@ -266,19 +173,13 @@ impl ThingPage {
     }
 }
 
-/// Returns the kind with this name, if the visitor may see any of its objects.
-pub(super) fn sort_of(visitor: &SessionUser, word: &str) -> Result<ResourceKind, Refusal> {
-    let sort = ResourceKind::of_word(word).ok_or(Code::NotFoundResource)?;
-    sort.verb().map_or(Ok(()), |verb| visitor.caller.check_everywhere(verb)).map(|()| sort)
-}
-
 pub(super) async fn show(
     State(console): State<Console>,
     visitor: SessionUser,
     Path(word): Path<String>,
     query: Fields,
 ) -> Response {
-    let sort = match sort_of(&visitor, &word) {
+    let sort = match ResourceKind::seen_by(&visitor, &word) {
         Ok(sort) => sort,
         Err(refusal) => return visitor.failed(&refusal),
     };
@@ -312,7 +213,7 @@ fn begun(kind: &FieldKind, query: &Fields) -> Value {
 /// Saves the submitted object or deletes it; a button within the form only changes the form.
 pub(super) async fn save(State(console): State<Console>, Path(word): Path<String>, form: Form) -> Response {
     let Form { visitor, fields } = form;
-    let sort = match sort_of(&visitor, &word) {
+    let sort = match ResourceKind::seen_by(&visitor, &word) {
         Ok(sort) => sort,
         Err(refusal) => return visitor.undone(&refusal),
     };

@@ -14,7 +14,6 @@ use super::listing::{Chip, Heading, STATE, Sorting, chips, cut, headings};
 use super::pager::Pager;
 use super::rule_rows::{RuleRow, columns};
 use super::rules::{Tab, family_of, tabs};
-use super::search::searched;
 use super::session::SessionUser;
 use crate::catalog::Catalog;
 use crate::catalog::page::Page as Rows;
@@ -46,7 +45,7 @@ pub(super) async fn list(
     query: Fields,
 ) -> Response {
     let Some(family) = family_of(&kind) else { return visitor.nowhere() };
-    let glob = |key| query.given(key).map(|text| NameFilter::parse(&searched(&text)));
+    let glob = |key| query.name_filter(key);
     let filter = RuleFilter {
         name: glob("name"),
         namespace: query.given("namespace").map(|text| NameFilter::parse(&text)),

@@ -7,8 +7,9 @@ use axum::response::Response;
 use super::Console;
 use super::fields::Fields;
 use super::frame::{Frame, Section, page};
+use super::links;
 use super::session::SessionUser;
-use super::{services, texts};
+use super::texts;
 use crate::catalog::Catalog;
 use crate::catalog::configs::FileFilter;
 use crate::catalog::page::Page as Rows;
@@ -42,21 +43,14 @@ pub(super) async fn show(State(console): State<Console>, visitor: SessionUser, q
     let frame = visitor.frame(Section::Elsewhere);
     let t = frame.t;
     let read_scope = visitor.caller.read_scope();
-    let text = query.get("q").to_owned();
-    if text.is_empty() {
+    let Some(name) = query.name_filter("q") else {
         return page(&SearchPage { frame, query, hits: Vec::new(), more: 0 });
-    }
-    let find = move |catalog: &Catalog| found(t, catalog, &read_scope, NameFilter::parse(&searched(&text)));
+    };
+    let find = move |catalog: &Catalog| found(t, catalog, &read_scope, name);
     match console.operations.scan(FAR, find, |found| found).await {
         Ok((hits, more)) => page(&SearchPage { frame, query, hits, more }),
         Err(refusal) => visitor.failed(&refusal),
     }
-}
-
-/// Returns the page of a rule. An id may have any printable character except a blank, slashes too.
-pub(super) fn rule_link(family: Family, id: &str) -> String {
-    let id: String = url::form_urlencoded::byte_serialize(id.as_bytes()).collect();
-    format!("/ui/rules/{}/{id}", family.kind())
 }
 
 fn found(t: &'static texts::Texts, catalog: &Catalog, read_scope: &ReadScope, name: NameFilter) -> (Vec<Hit>, usize) {
@@ -75,7 +69,7 @@ fn found(t: &'static texts::Texts, catalog: &Catalog, read_scope: &ReadScope, na
         .map(|service| Hit {
             kind: t.services,
             name: format!("{} / {}", service.namespace, service.name),
-            link: services::link(&service.namespace, &service.name),
+            link: links::service(&service.namespace, &service.name),
         })
         .collect();
     for family in Family::ALL {
@@ -87,29 +81,14 @@ fn found(t: &'static texts::Texts, catalog: &Catalog, read_scope: &ReadScope, na
         hits.extend(listed.rows.iter().map(|rule| Hit {
             kind: texts::family(t, *family),
             name: format!("{} / {}", rule.namespace, rule.name),
-            link: rule_link(*family, &rule.id),
+            link: links::rule(*family, &rule.id),
         }));
     }
     hits.extend(files.rows.iter().map(|file| Hit {
         kind: t.config_files,
         name: format!("{} / {} / {}", file.key.namespace, file.key.group, file.key.file),
-        link: super::config::link(&file.key),
+        link: super::links::file(&file.key),
     }));
     let more = amount - hits.len();
     (hits, more)
-}
-
-/// Returns the pattern for names that contain the text; one with `*` is used as it is.
-pub(super) fn searched(text: &str) -> String {
-    if text.contains('*') { text.to_owned() } else { format!("*{text}*") }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_part_of_a_name_is_enough() {
-        assert_eq!((searched("pay").as_str(), searched("pay*").as_str()), ("*pay*", "pay*"));
-    }
 }

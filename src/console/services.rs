@@ -9,12 +9,13 @@ use axum::response::Response;
 
 use super::Console;
 use super::fields::Fields;
+use super::flash::{Flash, on_to};
 use super::form::Form;
-use super::frame::{Flash, Frame, Section, on_to, page, page_refused};
+use super::frame::{Frame, Section, page, page_refused};
+use super::links;
 use super::listing::{Chip, Heading, STATE, Sorting, chips, cut, headings};
 use super::pager::Pager;
 use super::rule_rows::{RuleRow, columns};
-use super::search::searched;
 use super::session::SessionUser;
 use super::texts;
 use crate::catalog::aliases::AliasFilter;
@@ -53,7 +54,7 @@ impl ServiceRow {
             owners: service.owners.clone(),
             counts: catalog.instances.of_service(&service.namespace, &service.name),
             time: service.mtime.text(),
-            link: link(&service.namespace, &service.name),
+            link: links::service(&service.namespace, &service.name),
         }
     }
 }
@@ -68,12 +69,6 @@ impl ServiceRow {
             _ => "good",
         }
     }
-}
-
-pub(super) fn link(namespace: &str, name: &str) -> String {
-    let mut pairs = url::form_urlencoded::Serializer::new(String::new());
-    pairs.append_pair("namespace", namespace).append_pair("name", name);
-    format!("/ui/service?{}", pairs.finish())
 }
 
 #[derive(Template)]
@@ -97,7 +92,7 @@ pub(super) async fn list(State(console): State<Console>, visitor: SessionUser, q
 
 async fn listed(console: &Console, visitor: &SessionUser, query: Fields) -> Result<ServicesPage, Refusal> {
     let filter = ServiceFilter {
-        name: query.given("name").map(|text| NameFilter::parse(&searched(&text))),
+        name: query.name_filter("name"),
         namespace: query.given("namespace").map(|text| NameFilter::parse(&text)),
         read_scope: visitor.caller.read_scope(),
         ..ServiceFilter::default()
@@ -169,7 +164,7 @@ pub(super) async fn create(State(console): State<Console>, form: Form) -> Respon
         owners: fields.given("owners"),
         ..ServiceDraft::default()
     };
-    let named = link(fields.get("namespace"), fields.get("name"));
+    let named = links::service(fields.get("namespace"), fields.get("name"));
     match one(console.operations.services(&visitor.caller, Op::Create, vec![Ok(draft)]).await) {
         Ok(outcome) => on_to(&named, Flash::of(&outcome, Flash::Created)),
         Err(refusal) => match listed(&console, &visitor, fields).await {
@@ -319,7 +314,7 @@ pub(super) async fn change_instance(State(console): State<Console>, form: Form) 
     match one(done) {
         Ok(outcome) => {
             let flash = Flash::of(&outcome, Flash::Changed);
-            on_to(&link(fields.get("namespace"), fields.get("name")), flash)
+            on_to(&links::service(fields.get("namespace"), fields.get("name")), flash)
         }
         Err(refusal) => match service_page(&console, &visitor, &fields).await {
             Ok(service) => {

@@ -13,14 +13,12 @@ use sha2::{Digest, Sha256};
 
 use super::Console;
 use super::fields::Fields;
-use super::frame::{Flash, Frame, Section};
+use super::flash::Flash;
 use super::texts::{Language, Texts};
 use crate::address::{came_by_tls, sender};
 use crate::catalog::Credential;
-use crate::catalog::audit::AuditNote;
 use crate::catalog::namespaces::NamespaceFilter;
 use crate::catalog::page::Page;
-use crate::controllers::RateClass;
 use crate::model::access::User;
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::Verb;
@@ -97,7 +95,7 @@ pub(super) struct SessionUser {
     /// Requested page with its query.
     pub(super) path: String,
     /// Template of its route.
-    route: String,
+    pub(super) route: String,
     /// Preceding act; `None` if there was none.
     pub(super) done: Option<Flash>,
     /// True if no leader answers, so the state may be stale.
@@ -113,13 +111,6 @@ impl SessionUser {
     pub(super) fn check(&self, verb: Verb, namespace: &str, name: &str) -> Result<(), Refusal> {
         let refuse = || Refusal::new(Code::NotAllowedAccess, format!("this needs {} there", verb.word()));
         if self.may(verb, namespace, name) { Ok(()) } else { Err(refuse()) }
-    }
-
-    /// Answers a form without the right to send it, and adds an audit note.
-    pub(super) fn barred(&self, console: &Console, refusal: &Refusal) -> Response {
-        let note = AuditNote::refused("route", &format!("POST {}", self.route), refusal.code);
-        console.node().note(RateClass::Refused, self.caller.signs(note));
-        self.undone(refusal)
     }
 
     /// Returns the namespace in the page's address; empty for all.
@@ -152,11 +143,6 @@ impl SessionUser {
 
     pub(super) fn may_somewhere(&self, verb: Verb) -> bool {
         self.caller.grants.may_somewhere(verb)
-    }
-
-    /// Returns the frame of a page for this visitor.
-    pub(super) fn frame(&self, section: Section) -> Frame {
-        Frame::of(self, section)
     }
 }
 

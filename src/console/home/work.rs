@@ -11,12 +11,11 @@ use crate::catalog::page::Page as Rows;
 use crate::catalog::rules::RuleFilter;
 use crate::catalog::services::ServiceFilter;
 use crate::console::inbox;
+use crate::console::links;
 use crate::console::releases::{ReleaseRow, called};
 use crate::console::requests::RequestRow;
-use crate::console::search::rule_link;
 use crate::console::texts::{self, Texts};
 use crate::console::time_ago::TimeAgo;
-use crate::console::{config, services};
 use crate::controllers::subscribers::ClusterSubscribers;
 use crate::model::approval::ApprovalRequest;
 use crate::model::config_file::{ConfigFile, ConfigKey};
@@ -226,7 +225,7 @@ impl Work {
             }),
             unhealthy: Shown::first(unhealthy).map(|(counts, one)| Unhealthy {
                 name: format!("{} / {}", one.namespace, one.name),
-                link: services::link(&one.namespace, &one.name),
+                link: links::service(&one.namespace, &one.name),
                 counts,
             }),
             newest: newest.rows(t, now),
@@ -285,7 +284,7 @@ fn named_rule(t: &'static Texts, rule: &Rule) -> Named {
     Named {
         kind: texts::family(t, rule.family()),
         name: format!("{} / {}", rule.namespace, rule.name),
-        link: rule_link(rule.family(), &rule.id),
+        link: links::rule(rule.family(), &rule.id),
         scope: (rule.namespace.clone(), rule.name.clone()),
     }
 }
@@ -294,7 +293,7 @@ fn named_file(t: &'static Texts, key: &ConfigKey) -> Named {
     Named {
         kind: t.config_files,
         name: format!("{} / {} / {}", key.namespace, key.group, key.file),
-        link: config::link(key),
+        link: links::file(key),
         scope: (key.namespace.clone(), key.group.clone()),
     }
 }

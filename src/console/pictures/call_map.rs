@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::catalog::calls::CallGraph;
-use crate::console::services::link;
+use crate::console::links::service as link;
 use crate::sentences::cut;
 
 /// Maximum number of services that are drawn; more are shown as a table only.

@@ -12,7 +12,6 @@ use super::{code, crate_of, is_test, program_sources, room_of};
 const FILES_IN_CIRCLES_MAX: &[(&str, usize)] = &[
     ("catalog", 13),
     ("cli", 12),
-    ("console", 20),
     ("contracts", 2),
     ("controllers", 2),
     ("model", 21),
