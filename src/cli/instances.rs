@@ -197,7 +197,7 @@ async fn beat(named: &NamedInstance, body: &Value, every: Duration) -> anyhow::R
     loop {
         sleep(every).await;
         let mut done = named.send(HEARTBEAT, &named.body).await.map(drop);
-        if done.as_ref().is_err_and(|error| is_unknown(error)) {
+        if done.as_ref().is_err_and(is_unknown) {
             done = named.send(REGISTER, body).await.map(|_| say(&format!("{}: registered again", named.text)));
         }
         match done {

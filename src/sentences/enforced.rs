@@ -25,7 +25,7 @@ pub(crate) fn enforced(language: Language, by: &CarriedOutBy) -> String {
 }
 
 /// Returns the kinds of clients with their extents; those that do not differ under one name.
-fn clients<'a>(language: Language, by: &'a CarriedOutBy) -> Vec<(String, &'a ExtentOfClient)> {
+fn clients(language: Language, by: &CarriedOutBy) -> Vec<(String, &ExtentOfClient)> {
     let (proxies, libraries) = (&by.envoy_proxies, &by.grpc_libraries);
     let mut clients = match proxies.sidecar == proxies.gateway {
         true => vec![(language.sidecar_and_gateway(), &proxies.sidecar)],

@@ -117,7 +117,7 @@ struct NodeState {
 }
 
 impl AppliedState for NodeState {
-    fn is_ready(&self) -> bool {
+    fn was_ready(&self) -> bool {
         self.health.borrow().was_ready
     }
 

@@ -9,7 +9,7 @@ use crate::catalog::{Catalog, Change};
 /// Applied state of the node, with the changes that lead to it.
 pub trait AppliedState: Send + Sync + 'static {
     /// Reports whether the node may serve resources.
-    fn is_ready(&self) -> bool;
+    fn was_ready(&self) -> bool;
 
     /// Records changes from now on, until they are taken.
     fn follow(&self);

@@ -179,7 +179,7 @@ impl<'a> ClientContext<'a> {
             ClientInput::Address => InputValue::Text(self.address().map(Arc::from)),
             ClientInput::CallingService => text(client.caller.as_ref().map(|caller| caller.service.as_str())),
             ClientInput::Label(key) => text(client.labels.get(&**key).map(String::as_str)),
-            ClientInput::Locality(first) => InputValue::Locality(client.locality.from_level(*first)),
+            ClientInput::Locality(first) => InputValue::Locality(client.locality.cut_below(*first)),
         }
     }
 

@@ -9,8 +9,8 @@ pub struct Locality {
 }
 
 impl Locality {
-    /// Returns the parts from a level on; 0 is the narrowest.
-    pub(super) fn from_level(&self, first: u32) -> Locality {
+    /// Returns the parts of this level and wider ones; 0 is the narrowest.
+    pub(super) fn cut_below(&self, first: u32) -> Locality {
         let part = |level: u32, text: &str| if first <= level { text.to_owned() } else { String::new() };
         Locality { campus: part(0, &self.campus), zone: part(1, &self.zone), region: part(2, &self.region) }
     }

@@ -52,7 +52,7 @@ impl CatalogInMemory {
 }
 
 impl AppliedState for CatalogInMemory {
-    fn is_ready(&self) -> bool {
+    fn was_ready(&self) -> bool {
         true
     }
 

@@ -224,7 +224,7 @@ impl Source for ResourceCache {
     type View<'a> = CacheView<'a>;
 
     fn is_ready(&self) -> bool {
-        if !self.was_ready.load(Ordering::Relaxed) && self.state.is_ready() {
+        if !self.was_ready.load(Ordering::Relaxed) && self.state.was_ready() {
             self.was_ready.store(true, Ordering::Relaxed);
         }
         self.was_ready.load(Ordering::Relaxed)

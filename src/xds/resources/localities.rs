@@ -54,7 +54,7 @@ impl Localities {
 
     /// Returns the parts of a locality that make a difference.
     pub(crate) fn nearest(&self, locality: &Locality) -> Locality {
-        let Locality { region, zone, campus } = locality.from_level(self.first);
+        let Locality { region, zone, campus } = locality.cut_below(self.first);
         let has_zone = !zone.is_empty() && self.zones.contains(&[region.clone(), zone.clone()]);
         let has_campus =
             has_zone && !campus.is_empty() && self.campuses.contains(&[region.clone(), zone.clone(), campus.clone()]);

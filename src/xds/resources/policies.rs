@@ -202,7 +202,7 @@ mod tests {
         for (level, expected) in rows {
             let config = RoutingConfig { match_level: Some(level), ..RoutingConfig::default() };
             let policies = Policies { nearness: Some(Nearness::of(&config)), ..Policies::default() };
-            let cut = caller.from_level(policies.first_level().expect("a level"));
+            let cut = caller.cut_below(policies.first_level().expect("a level"));
             assert_eq!((cut != Locality::default()).then_some(cut), expected.map(locality), "{level:?}");
         }
     }
