@@ -83,10 +83,10 @@ mod tests {
 
     fn warned(bench: &mut Bench, family: Family, body: Value, read_scope: &ReadScope) -> Vec<String> {
         let body = DeserializeSeed::deserialize(family, body).expect("a body");
-        let name = Some(format!("r{}", bench.index));
-        let head = RuleHead { name: name.clone(), namespace: Some("shop".into()), ..RuleHead::default() };
+        let name = format!("r{}", bench.index);
+        let head = RuleHead { name: Some(name.clone()), namespace: Some("shop".into()), ..RuleHead::default() };
         assert_eq!(bench.codes(Command::Rules(Op::Create, vec![RuleDraft { head, body }])), [200_000]);
-        let rule = bench.catalog.rules.of(family).named("shop", &name.expect("a name")).expect("saved");
+        let rule = bench.catalog.rules.of(family).named("shop", &name).expect("saved");
         mistakes(&bench.catalog, rule, read_scope)
     }
 
