@@ -77,10 +77,31 @@ ensure_tools() {
     if ! command -v cargo >/dev/null; then
         # shellcheck source=/dev/null
         [ ! -f "$HOME/.cargo/env" ] || . "$HOME/.cargo/env"
-        command -v cargo >/dev/null || die "cargo is missing: install Rust, see https://rustup.rs"
+        command -v cargo >/dev/null || install_rustup
     fi
     ensure_compiler
     ! is_cross || ensure_target
+}
+
+# Installs rustup for this user, by the program that its own site hands out, without a toolchain: ensure_compiler adds
+# the one that is wanted.
+install_rustup() {
+    local site directory
+    site=https://static.rust-lang.org/rustup/dist/$(uname -m)-unknown-linux-gnu
+    directory=$(mktemp -d)
+    say "installing Rust with rustup, into ${CARGO_HOME:-$HOME/.cargo}"
+    # The checksum guards against a download that broke off; both come from the same site.
+    if ! curl -fsSL --proto '=https' --retry 2 --max-time 300 -o "$directory/rustup-init" "$site/rustup-init" ||
+        ! curl -fsSL --proto '=https' --retry 2 --max-time 60 -o "$directory/sum" "$site/rustup-init.sha256" ||
+        [ "$(sha256sum <"$directory/rustup-init" | cut -d' ' -f1)" != "$(cut -d' ' -f1 "$directory/sum")" ]; then
+        rm -rf "$directory"
+        die "Rust could not be downloaded from $site: install it by hand, see https://rustup.rs"
+    fi
+    chmod +x "$directory/rustup-init"
+    "$directory/rustup-init" -y --quiet --no-modify-path --default-toolchain none --profile minimal </dev/null >&2 ||
+        die "Rust could not be installed: install it by hand, see https://rustup.rs"
+    rm -rf "$directory"
+    export PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
 }
 
 # The standard library of Rust for THUBAN_TARGET, and what cargo needs to know of it.
