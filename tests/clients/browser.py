@@ -82,7 +82,7 @@ class Browser:
         self.open("/ui")
         self.fill("form", user=name, password=password)
         self.press("button.primary")
-        self.expect("Overview")
+        self.expect("Home")
 
 
 def is_gone(element):
