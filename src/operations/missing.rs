@@ -101,7 +101,12 @@ fn released_rule(family: Family, item: &RuleReleaseDraft) -> String {
 
 /// Returns the name of a rule, or its id if the caller gave no name.
 fn rule(family: Family, namespace: &str, name: &str, id: &str) -> String {
-    if name.is_empty() { format!("{} with the id {id}", family.word()) } else { placed(family.word(), namespace, name) }
+    let word = family.word();
+    match (name, namespace) {
+        ("", "") => format!("{word} with the id {id}"),
+        ("", _) => format!("{word} with the id {id} in {namespace}"),
+        _ => placed(word, namespace, name),
+    }
 }
 
 /// Adds the names to the outcomes of things that do not exist.
@@ -155,7 +160,7 @@ mod tests {
         let family = Family::Routing;
         for (command, thing) in [
             (Command::PublishRules(family, vec![of_rule(some("a"), None)]), "routing/a in n"),
-            (Command::PublishRules(family, vec![of_rule(None, None)]), "routing with the id i"),
+            (Command::PublishRules(family, vec![of_rule(None, None)]), "routing with the id i in n"),
             (
                 Command::RuleReleases(family, ReleaseOp::Rollback, vec![of_rule(some("a"), some("v1"))]),
                 "release v1 of routing/a in n",

@@ -273,18 +273,20 @@ impl Subscribers {
     pub fn discovered(
         &self,
         client: Client<'_>,
-        labels: impl FnOnce() -> Vec<(String, String)>,
+        labels: &[(String, String)],
         family: Family,
         (namespace, service): (&str, &str),
         releases: &[Arc<RuleRelease>],
         now: impl FnOnce() -> Timestamp,
     ) {
-        let topic = self.topic_of_service(family, namespace, service);
-        let is_known =
-            |entry: &mut Subscriber| matches!(&entry.given, DeliveredVersion::Rules(given) if given.is_of(releases));
+        let (topic, labels) = (self.topic_of_service(family, namespace, service), kept(labels));
+        let is_known = |entry: &mut Subscriber| {
+            let is_given = matches!(&entry.given, DeliveredVersion::Rules(given) if given.is_of(releases));
+            is_given && entry.labels == labels
+        };
         self.note(Source::Given, topic, client, is_known, now, || {
             let wants = Topic::Rules { family, namespace: namespace.into(), service: service.into() };
-            (wants, kept(&labels()), DeliveredVersion::Rules(self.rule_sets.of(releases)))
+            (wants, labels.clone(), DeliveredVersion::Rules(self.rule_sets.of(releases)))
         });
     }
 

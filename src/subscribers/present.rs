@@ -117,6 +117,7 @@ mod tests {
 
     use super::*;
     use crate::catalog::testing::Bench;
+    use crate::model::rule::Family;
     use crate::model::time::Timestamp;
     use crate::origin::Origin;
     use crate::subscribers::client_list::merged;
@@ -136,6 +137,19 @@ mod tests {
 
     fn searched(text: &str) -> ClientSearch {
         ClientSearch { text: text.to_owned(), ..ClientSearch::default() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_has_the_labels_of_its_last_request() {
+        let (subscribers, bench) = (Subscribers::default(), Bench::founded());
+        for zone in ["a", "b"] {
+            let (who, labels) = (client("10.0.0.1"), [("zone".to_owned(), zone.to_owned())]);
+            subscribers.discovered(who, &labels, Family::RateLimit, ("a", "s"), &[], || Timestamp(1));
+            subscribers.listed(who, &labels, ("a", "s"), ("r", 1), || Timestamp(1));
+            let present = subscribers.present(&bench.catalog, &searched(""));
+            let of_clients: Vec<_> = present.clients.iter().map(|client| &client.labels[..]).collect();
+            assert_eq!(of_clients, [&labels[..]], "it is served what it had");
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -56,6 +56,8 @@ pub(crate) struct Doc {
     query: &'static [&'static [Param]],
     item: Option<SchemaOf>,
     answer: Success,
+    /// JSON type of answers outside of the envelope.
+    raw_type: &'static str,
     codes: &'static [&'static [Code]],
 }
 
@@ -71,7 +73,8 @@ type Raw = (u16, &'static str, &'static str);
 impl Doc {
     /// Creates the description of a route in the group `tag` that answers only `code` and `info`.
     pub(crate) const fn new(tag: &'static str) -> Self {
-        Doc { tag, summary: "", query: &[], item: None, answer: Success::Json(Shape::Plain), codes: &[] }
+        let answer = Success::Json(Shape::Plain);
+        Doc { tag, summary: "", query: &[], item: None, answer, raw_type: "object", codes: &[] }
     }
 
     /// Sets the purpose of the route, in one sentence.
@@ -97,6 +100,11 @@ impl Doc {
     /// Sets answers outside of the envelope.
     pub(crate) const fn gives_raw(self, raw: &'static [Raw]) -> Self {
         Doc { answer: Success::Raw(raw), ..self }
+    }
+
+    /// Sets answers outside of the envelope whose JSON is an array.
+    pub(crate) const fn gives_raw_array(self, raw: &'static [Raw]) -> Self {
+        Doc { answer: Success::Raw(raw), raw_type: "array", ..self }
     }
 
     /// Sets the codes, besides 200000, of the whole request or of an item.
@@ -183,7 +191,7 @@ impl Doc {
                 let schema = match *media_type {
                     "application/octet-stream" | ZIP => json!({}),
                     text if text.starts_with("text/") => json!({ "type": "string" }),
-                    _ => json!({ "type": "object" }),
+                    _ => json!({ "type": self.raw_type }),
                 };
                 (*status, Reply::new(*about, media_type, schema))
             })),

@@ -35,7 +35,7 @@ pub(crate) const TARGETS: Doc = Doc::new("Discovery")
         Param::text("service", "Exact, or with `*` a glob that ignores case."),
         Param::flag("healthy", "Only instances that are well, or that are not."),
     ]])
-    .gives_raw(&[
+    .gives_raw_array(&[
         (200, "application/json", "A list of `targets` with `labels`, with an `ETag`."),
         (304, "", "The list still has the `ETag` of `If-None-Match`."),
     ])

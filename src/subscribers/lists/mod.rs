@@ -42,20 +42,20 @@ impl Subscribers {
     pub fn listed(
         &self,
         client: Client<'_>,
-        labels: impl FnOnce() -> Vec<(String, String)>,
+        labels: &[(String, String)],
         (namespace, service): (&str, &str),
         (revision, index): (&str, u64),
         now: impl FnOnce() -> Timestamp,
     ) {
-        let mark = self.mark_of_key(revision);
+        let (mark, labels) = (self.mark_of_key(revision), kept(labels));
         let is_known = |entry: &mut Subscriber| {
             let DeliveredVersion::List { revision, index: known } = &mut entry.given else { return false };
             *known = index.max(*known);
-            *revision == mark
+            *revision == mark && entry.labels == labels
         };
         self.note(Source::Given, self.topic_of_list(namespace, service), client, is_known, now, || {
             let wants = Topic::Instances { namespace: namespace.into(), service: service.into() };
-            (wants, kept(&labels()), DeliveredVersion::List { revision: mark, index })
+            (wants, labels.clone(), DeliveredVersion::List { revision: mark, index })
         });
     }
 

@@ -140,8 +140,8 @@ async fn words_and_names_are_judged(suite: &Suite) {
         (json!({"resource": "Weather"}), WRONG_TYPE, "resource"),
         (json!({"resource": 99}), WRONG_TYPE, "resource"),
         (json!({"client_labels": {}}), WRONG_TYPE, "client_labels"),
-        (json!({"rule_name": "another"}), MISSING, "no such rule"),
-        (json!({"namespace": "elsewhere"}), MISSING, "no such rule"),
+        (json!({"rule_name": "another"}), MISSING, "/another"),
+        (json!({"namespace": "elsewhere"}), MISSING, "in elsewhere"),
     ];
     suite.count(refused.len() + 1);
     for (more, code, named) in refused {
