@@ -43,7 +43,9 @@ impl EndpointArgs {
     /// Returns the selected nodes, without credentials.
     pub(super) fn remote(&self) -> anyhow::Result<Remote> {
         let context = self.context.read()?.unwrap_or_default();
-        let is_context = self.endpoint.is_empty() || self.endpoint == context.servers;
+        let plain = |url: &str| url.trim().trim_end_matches('/').to_owned();
+        let is_own = |url: &String| context.servers.iter().any(|server| plain(server) == plain(url));
+        let is_context = self.endpoint.iter().all(is_own);
         let endpoints = match (self.endpoint.is_empty(), context.servers.is_empty()) {
             (false, _) => self.endpoint.clone(),
             (true, false) => context.servers,
@@ -52,7 +54,7 @@ impl EndpointArgs {
         // Values of a context are sent only to its own servers.
         let of_context = |value: Option<String>| value.filter(|_| is_context);
         Ok(Remote {
-            endpoints: endpoints.iter().map(|one| one.trim().trim_end_matches('/').to_owned()).collect(),
+            endpoints: endpoints.iter().map(|one| plain(one)).collect(),
             ca_file: self.ca_file.clone().or(context.ca_file.filter(|_| is_context)),
             is_withheld: context.token.is_some() && !is_context,
             token: of_context(context.token),
@@ -177,6 +179,8 @@ impl Remote {
         fill: impl Fn(RequestBuilder) -> RequestBuilder,
     ) -> anyhow::Result<Response> {
         let mut endpoints = self.endpoints.iter().peekable();
+        // The answer of a node without a leader says more than a node that cannot be reached.
+        let mut leaderless = None;
         while let Some(endpoint) = endpoints.next() {
             let mut request = client.request(method.clone(), format!("{endpoint}{path}"));
             if let Some(token) = &self.token {
@@ -187,10 +191,14 @@ impl Remote {
             match answer {
                 Ok(answer) if is_last || answer.status().as_u16() != 503 => return Ok(answer),
                 Err(error) if is_last || !(error.is_connect() || method == Method::GET) => {
+                    if let Some(answer) = leaderless {
+                        return Ok(answer);
+                    }
                     let known = self.endpoints.join(", ");
                     return Err(error).with_context(|| format!("no answer from {known} ({ADVICE})"));
                 }
-                Ok(_) | Err(_) => {}
+                Ok(answer) => leaderless = Some(answer),
+                Err(_) => {}
             }
         }
         bail!("there is no address to ask: give --endpoint")

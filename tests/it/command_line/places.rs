@@ -57,6 +57,14 @@ async fn a_context_holds_where_and_who() {
 async fn the_next_node_is_asked_where_one_does_not_answer() {
     let mut desk = Desk::start(3).await;
     desk.run(&["apply", "-f", "-"], "kind: service\nname: s\n").await.expect(0);
+    // The token of a context goes to each of its servers, also if only some are named.
+    let contexts = desk.cluster.file("config/contexts.json");
+    bare(&contexts, &format!("context set three --server {}", desk.endpoints)).await.expect(0);
+    let password = desk.write("password", ADMIN_PASSWORD);
+    bare(&contexts, &format!("login --save --password-file {}", path_text(&password))).await.expect(0);
+    let second = format!("get services -o name --endpoint http://{}/", desk.cluster.ports(2).api);
+    assert_eq!(bare(&contexts, &second).await.expect(0), "service/s\n");
+
     desk.cluster.kill(1).await;
     desk.cluster.leader().await;
     let listed = desk.line("get services -o name").await.expect(0);
@@ -72,6 +80,11 @@ async fn the_next_node_is_asked_where_one_does_not_answer() {
     let wrong =
         run(&format!("http://{}", desk.cluster.ports(2).api), "wrong", &["get", "services"], "").await.expect(3);
     assert!(wrong.contains("401004") && wrong.contains("thuban login"), "{wrong}");
+
+    // What a node without a majority answers says more than that the others do not answer.
+    desk.cluster.kill(3).await;
+    let told = desk.line("get services").await.expect(4);
+    assert!(told.contains("(503") && !told.contains("no answer from"), "{told}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
