@@ -98,7 +98,7 @@ install_rustup() {
         die "Rust could not be downloaded from $site: install it by hand, see https://rustup.rs"
     fi
     chmod +x "$directory/rustup-init"
-    "$directory/rustup-init" -y --quiet --no-modify-path --default-toolchain none --profile minimal </dev/null >&2 ||
+    "$directory/rustup-init" -y --quiet --no-modify-path --default-toolchain none --profile minimal </dev/null >/dev/null ||
         die "Rust could not be installed: install it by hand, see https://rustup.rs"
     rm -rf "$directory"
     export PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"

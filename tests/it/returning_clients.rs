@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use crate::harness::{Api, Balancer, BuiltClient, ClientSettings, Cluster, Kind, RealClient, eventually, report};
 
-/// Past the pause of the slowest client after an error (agollo leaves a server that failed alone for 60 s, and again
-/// when its next attempt fails), and the 30 s between two pulls of one that does not poll.
+/// Longer than the slowest client pauses after errors (agollo does not call a server for 30 s after each failure), and
+/// than the 30 s between two pulls of one that does not poll.
 const LIMIT: Duration = Duration::from_secs(200);
 const FILE: &str = "application.properties";
 

@@ -26,7 +26,7 @@ async fn ask(bench: &Bench, query: &str, authorization: Option<&str>, known: Opt
     Answered { status, tag, warnings, body: serde_json::from_slice(&bytes).unwrap_or(Value::Null) }
 }
 
-/// By name: instances are listed by their ids.
+/// Returns the targets, sorted by name: instances are listed by their ids.
 fn hosts(answered: &Answered) -> Vec<&str> {
     let groups = answered.body.as_array().unwrap_or_else(|| panic!("{}", answered.body));
     let mut hosts: Vec<_> = groups.iter().map(|group| group["targets"][0].as_str().expect("a target")).collect();

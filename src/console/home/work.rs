@@ -150,7 +150,7 @@ struct Facts {
     thing: Thing,
     named: Named,
     grays: Vec<(ReleaseRow, Timestamp)>,
-    /// UnreleasedDraft that differs: its author, its time, and whether clients get nothing.
+    /// Draft that differs from the releases: its author, its time, and whether clients get nothing.
     draft: Option<(String, Timestamp, bool)>,
 }
 
