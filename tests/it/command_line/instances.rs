@@ -48,8 +48,8 @@ async fn an_instance_is_registered_with_all_that_it_is() {
     assert!(refused.trim_end().ends_with(')'), "{refused}");
 }
 
-/// The instance of a command with --heartbeat stays healthy, is registered again after it was deleted, and is gone after
-/// the signal.
+/// The instance of a command with --heartbeat stays healthy, is registered again after it was deleted, and is gone
+/// after the signal.
 #[tokio::test(flavor = "multi_thread")]
 async fn heartbeats_go_on_until_the_signal() {
     let desk = Desk::start(1).await;
