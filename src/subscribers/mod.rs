@@ -29,7 +29,7 @@ mod streaming;
 pub mod streams;
 mod subscribed;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -49,7 +49,7 @@ use crate::model::time::Timestamp;
 use crate::origin::{Origin, OriginQuota};
 use entry::{DeliveredVersion, Subscriber, Topic};
 use holders::{client_mark, host_mark};
-use kept::kept;
+use kept::{are_kept, kept, pairs};
 use refusals::Refusals;
 use rule_sets::RuleSets;
 use streams::Streams;
@@ -249,12 +249,12 @@ impl Subscribers {
         (file, released): (&str, &Released),
         now: impl FnOnce() -> Timestamp,
     ) {
-        let (topic, labels) = (self.topic_of_file(&released.group, file), kept(labels));
+        let topic = self.topic_of_file(&released.group, file);
         let key = self.mark_of_key(&released.release_key);
         let is_known = |entry: &mut Subscriber| {
             let DeliveredVersion::File { namespace, version, key: known, .. } = &entry.given else { return false };
             let is_given = *version == released.version && *known == key && **namespace == *released.namespace;
-            is_given && entry.labels == labels
+            is_given && are_kept(pairs(labels), &entry.labels)
         };
         self.note(source, topic, client, is_known, now, || {
             let (group, file) = (released.group.as_str().into(), canonical_file(file).into());
@@ -265,7 +265,7 @@ impl Subscribers {
             let namespace = released.namespace.as_str().into();
             let stored = released.file.as_str().into();
             let given = DeliveredVersion::File { namespace, file: stored, version: released.version, key };
-            (wants, labels.clone(), given)
+            (wants, kept(pairs(labels)), given)
         });
     }
 
@@ -273,20 +273,20 @@ impl Subscribers {
     pub fn discovered(
         &self,
         client: Client<'_>,
-        labels: &[(String, String)],
+        labels: &BTreeMap<String, String>,
         family: Family,
         (namespace, service): (&str, &str),
         releases: &[Arc<RuleRelease>],
         now: impl FnOnce() -> Timestamp,
     ) {
-        let (topic, labels) = (self.topic_of_service(family, namespace, service), kept(labels));
+        let topic = self.topic_of_service(family, namespace, service);
         let is_known = |entry: &mut Subscriber| {
             let is_given = matches!(&entry.given, DeliveredVersion::Rules(given) if given.is_of(releases));
-            is_given && entry.labels == labels
+            is_given && are_kept(labels.iter(), &entry.labels)
         };
         self.note(Source::Given, topic, client, is_known, now, || {
             let wants = Topic::Rules { family, namespace: namespace.into(), service: service.into() };
-            (wants, labels.clone(), DeliveredVersion::Rules(self.rule_sets.of(releases)))
+            (wants, kept(labels.iter()), DeliveredVersion::Rules(self.rule_sets.of(releases)))
         });
     }
 

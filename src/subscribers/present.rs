@@ -143,12 +143,12 @@ mod tests {
     async fn a_client_has_the_labels_of_its_last_request() {
         let (subscribers, bench) = (Subscribers::default(), Bench::founded());
         for zone in ["a", "b"] {
-            let (who, labels) = (client("10.0.0.1"), [("zone".to_owned(), zone.to_owned())]);
+            let (who, labels) = (client("10.0.0.1"), BTreeMap::from([("zone".to_owned(), zone.to_owned())]));
             subscribers.discovered(who, &labels, Family::RateLimit, ("a", "s"), &[], || Timestamp(1));
             subscribers.listed(who, &labels, ("a", "s"), ("r", 1), || Timestamp(1));
             let present = subscribers.present(&bench.catalog, &searched(""));
-            let of_clients: Vec<_> = present.clients.iter().map(|client| &client.labels[..]).collect();
-            assert_eq!(of_clients, [&labels[..]], "it is served what it had");
+            let of_clients: Vec<_> = present.clients.iter().map(|client| client.labels.clone()).collect();
+            assert_eq!(of_clients, [labels.into_iter().collect::<Vec<_>>()], "it is served what it had");
         }
     }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::entry::{DeliveredVersion, Subscriber, Topic};
-use super::kept::kept;
+use super::kept::{kept, pairs};
 use super::{Applied, Client, Shard, Source, Subscribers};
 use crate::catalog::client_refusals::ClientRefusal;
 use crate::catalog::history::Thing;
@@ -186,7 +186,7 @@ impl Subscribers {
                 || word.at,
                 || {
                     let given = DeliveredVersion::Rules(self.rule_sets.of(&releases));
-                    (Topic::ReportedRule { family }, kept(report.labels), given)
+                    (Topic::ReportedRule { family }, kept(pairs(report.labels)), given)
                 },
             );
             keep(&mut self.shard(who).lock());

@@ -160,7 +160,7 @@ async fn who_has_the_rules_of_a_service_as_they_are_is_current() {
     let discover = |bench: &Bench| {
         let client = client("10.0.0.1", HOLD);
         let releases = bench.catalog.rules.of(family).active().of_service("a", "s", |_| None);
-        subscribers.discovered(client, &[], family, ("a", "s"), &releases, || Timestamp(1));
+        subscribers.discovered(client, &BTreeMap::new(), family, ("a", "s"), &releases, || Timestamp(1));
     };
     discover(&bench);
     assert_eq!(share(&bench), Share::default(), "there is nothing to have");
@@ -271,7 +271,7 @@ async fn the_rules_of_many_clients_are_one_list() {
     assert_eq!(releases.len(), 50);
     let discover = |number: usize, releases: &[Arc<RuleRelease>]| {
         let address = number.to_string();
-        subscribers.discovered(client(&address, HOLD), &[], family, ("a", "s"), releases, || Timestamp(1));
+        subscribers.discovered(client(&address, HOLD), &BTreeMap::new(), family, ("a", "s"), releases, || Timestamp(1));
     };
     (0..1000).for_each(|number| discover(number, &releases));
     assert_eq!((subscribers.len(), subscribers.rule_sets.len()), (1000, 1));
@@ -390,7 +390,7 @@ async fn a_word_on_a_rule_counts_where_the_client_was_given_it() {
     let releases = bench.catalog.rules.of(family).active().of_service("a", "s", |_| None);
     let who = client("1", HOLD);
     for service in ["s", "t"] {
-        subscribers.discovered(who, &[], family, ("a", service), &releases, || Timestamp(1));
+        subscribers.discovered(who, &BTreeMap::new(), family, ("a", service), &releases, || Timestamp(1));
     }
     let id = |name: &str| bench.catalog.rules.of(family).named("a", name).expect("a rule").id.clone();
     let (x, y) = (id("x"), id("y"));
@@ -416,6 +416,6 @@ async fn a_word_on_a_rule_counts_where_the_client_was_given_it() {
     assert_eq!((lengths(&x).len(), lengths(&y).len(), subscribers.refusing()), (1, 2, 1), "one client");
     say(&y, Some(1), "s", &"y".repeat(2000));
     assert_eq!(lengths(&x), [0], "the newest reasons stay");
-    subscribers.discovered(who, &[], family, ("a", "s"), &releases[1..], || Timestamp(2));
+    subscribers.discovered(who, &BTreeMap::new(), family, ("a", "s"), &releases[1..], || Timestamp(2));
     assert_eq!((lengths(&x).len(), lengths(&y).len()), (0, 2), "what it has no more is forgotten");
 }

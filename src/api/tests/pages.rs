@@ -1,6 +1,6 @@
 //! Pages by key of every list.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::*;
@@ -254,12 +254,19 @@ fn hear_of_clients(bench: &Bench) {
         let client = || Client { address: &address, agent: "a", origin, hold, connection, is_named: true };
         let now = || Timestamp(1);
         bench.app.node().member().subscribers().pulled(client(), &[], &["n".to_owned()], "f0.txt", released, now);
-        bench.app.node().member().subscribers().listed(client(), &[], ("n", "s0"), ("r", 1), now);
+        bench.app.node().member().subscribers().listed(client(), &BTreeMap::new(), ("n", "s0"), ("r", 1), now);
         for family in Family::ALL {
             let book = catalog.rules.of(*family);
             let rule = book.named("n", "r0").expect("a rule");
             let given: Vec<_> = book.releases_of(&rule.id).filter(|release| release.active).cloned().collect();
-            bench.app.node().member().subscribers().discovered(client(), &[], *family, ("n", "s0"), &given, now);
+            bench.app.node().member().subscribers().discovered(
+                client(),
+                &BTreeMap::new(),
+                *family,
+                ("n", "s0"),
+                &given,
+                now,
+            );
         }
     }
 }

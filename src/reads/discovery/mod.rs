@@ -118,15 +118,15 @@ impl<A: Send + 'static> Discovery<A> {
             connection: None,
             is_named: true,
         };
-        let (labels, now) = (question.labels(), || self.operations.node().now());
+        let (labels, now) = (&question.labels, || self.operations.node().now());
         let (subscribers, key) =
             (self.operations.node().member().subscribers(), (namespace.as_str(), service.as_str()));
         match question.kind {
             DiscoveryKind::Rules(family, None) => {
-                subscribers.discovered(client, &labels, family, key, releases, now);
+                subscribers.discovered(client, labels, family, key, releases, now);
             }
             DiscoveryKind::Instances => {
-                subscribers.listed(client, &labels, key, (&found.revision, found.applied_index), now);
+                subscribers.listed(client, labels, key, (&found.revision, found.applied_index), now);
             }
             _ => {}
         }

@@ -73,11 +73,6 @@ impl Question {
         self.labels.get(key).map(String::as_str)
     }
 
-    /// Returns the labels that select gray releases.
-    pub(super) fn labels(&self) -> Vec<(String, String)> {
-        self.labels.iter().map(|(key, value)| (key.clone(), value.clone())).collect()
-    }
-
     /// Returns the namespace of the requested services; `None` for all namespaces.
     pub(super) fn namespace_if_any(&self) -> Option<&str> {
         Some(self.namespace.as_str()).filter(|namespace| !namespace.is_empty())

@@ -1,5 +1,6 @@
 //! Sums over several nodes when clients move and send their reports to any node.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::*;
@@ -192,7 +193,7 @@ async fn a_word_on_a_rule_is_bound_to_its_id_whoever_gave_it() {
     assert_eq!(release.state(), ReleaseState::NormalActive);
     let (id, nodes) = (release.rule.id.clone(), [Subscribers::default(), Subscribers::default()]);
     let who = client("10.0.0.1", 1);
-    nodes[0].discovered(who, &[], family, ("a", "s"), &releases, || Timestamp(1));
+    nodes[0].discovered(who, &BTreeMap::new(), family, ("a", "s"), &releases, || Timestamp(1));
     tokio::time::advance(Duration::from_secs(1)).await;
     let word = Word { applied: Applied::Refused, message: "no", at: Timestamp(9) };
     let named = &[(id.clone(), Some(release.version))];

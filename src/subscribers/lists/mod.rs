@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::entry::{DeliveredVersion, Subscriber, Topic};
 use super::fleet::{ClientQuery, ClientQueryResult};
-use super::kept::kept;
+use super::kept::{are_kept, kept};
 use super::streaming::{ReleaseStanding, rank, to_subscription};
 use super::streams::{AckState, Delivered, StreamEntry};
 use super::{Applied, Client, Source, Subscribed, Subscribers, Subscription};
@@ -42,20 +42,20 @@ impl Subscribers {
     pub fn listed(
         &self,
         client: Client<'_>,
-        labels: &[(String, String)],
+        labels: &BTreeMap<String, String>,
         (namespace, service): (&str, &str),
         (revision, index): (&str, u64),
         now: impl FnOnce() -> Timestamp,
     ) {
-        let (mark, labels) = (self.mark_of_key(revision), kept(labels));
+        let mark = self.mark_of_key(revision);
         let is_known = |entry: &mut Subscriber| {
             let DeliveredVersion::List { revision, index: known } = &mut entry.given else { return false };
             *known = index.max(*known);
-            *revision == mark && entry.labels == labels
+            *revision == mark && are_kept(labels.iter(), &entry.labels)
         };
         self.note(Source::Given, self.topic_of_list(namespace, service), client, is_known, now, || {
             let wants = Topic::Instances { namespace: namespace.into(), service: service.into() };
-            (wants, labels.clone(), DeliveredVersion::List { revision: mark, index })
+            (wants, kept(labels.iter()), DeliveredVersion::List { revision: mark, index })
         });
     }
 

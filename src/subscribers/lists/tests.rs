@@ -35,7 +35,7 @@ fn give(subscribers: &Subscribers, bench: &Bench, address: &str, index: u64) {
     let origin = Origin::of([192, 0, 2, 1].into());
     let client = Client { address, agent: "a client", origin, hold: HOLD, connection: None, is_named: true };
     let revision = bench.catalog.fold_of_list("n", "s").expect("a service").text();
-    subscribers.listed(client, &[], ("n", "s"), (&revision, index), || Timestamp(index));
+    subscribers.listed(client, &BTreeMap::new(), ("n", "s"), (&revision, index), || Timestamp(index));
 }
 
 fn without(host: &str, since: u64) -> Option<Without> {

@@ -200,13 +200,11 @@ impl Who {
             None => client.labels.get(CLIENT_ADDRESS_LABEL).cloned().unwrap_or_default(),
         };
         let is_own = |key: &String| key != CLIENT_ADDRESS_LABEL && key != NODE_ID_LABEL;
-        let labels = client.labels.iter().filter(|(key, _)| is_own(key));
-        let labels: Vec<_> = labels.map(|(key, value)| (key.clone(), value.clone())).collect();
         Who {
             address,
             agent: first_bytes(&client.agent, limits::AGENT_BYTES_MAX).to_owned(),
             node_id: first_bytes(&client.node_id, limits::XDS_NODE_ID_BYTES_TOLD).to_owned(),
-            labels: kept(&labels).into_vec(),
+            labels: kept(client.labels.iter().filter(|(key, _)| is_own(key))).into_vec(),
         }
     }
 }
