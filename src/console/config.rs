@@ -144,7 +144,7 @@ async fn file_page(console: &Console, visitor: &SessionUser, key: &ConfigKey) ->
     let wanted = key.clone();
     let find = move |catalog: &Catalog| {
         let file = catalog.configs.file(&wanted).filter(|_| read_scope.sees(&wanted.namespace, &wanted.group));
-        let file = file.ok_or_else(|| Refusal::new(Code::NotFoundResource, "no such config file"))?;
+        let file = file.ok_or_else(|| Refusal::missing(&wanted.placed()))?;
         let in_force = catalog.configs.active_release(&wanted).cloned();
         Ok((of(catalog, frame, file, edits, releases_them), file.clone(), in_force))
     };

@@ -26,7 +26,7 @@ use crate::catalog::approvals::{Pending, ReleasedRule, RequestFilter};
 use crate::model::approval::{
     ActBrief, ApprovalRequest, Obstacle, RequestDraft, RequestOp, RequestStanding, RequestState,
 };
-use crate::model::code::{Code, Refusal};
+use crate::model::code::{Refusal, placed};
 use crate::model::config_file::ConfigFile;
 use crate::model::grant::Verb;
 use crate::model::limits;
@@ -239,7 +239,7 @@ async fn request_page(console: &Console, visitor: &SessionUser, id: &str) -> Res
     let found = view.approvals.get(id).cloned();
     let read_scope = visitor.caller.read_scope();
     let request = found.filter(|request| request.is_seen_by(&read_scope));
-    let request = request.ok_or_else(|| Refusal::new(Code::NotFoundResource, "no such request"))?;
+    let request = request.ok_or_else(|| Refusal::missing(&placed("request", "", id)))?;
     let set = if request.part_of.is_empty() { view.approvals.all_of_set(&request) } else { vec![request.clone()] };
     let grants = &visitor.caller.grants;
     let may = |verb: Verb, one: &ApprovalRequest| grants.may(verb, &one.namespace, one.scope_name());

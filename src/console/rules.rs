@@ -24,7 +24,7 @@ use super::sheet::show::Control;
 use super::texts::{self, Texts};
 use crate::catalog::history::Thing;
 use crate::catalog::{Catalog, Entity, Op, Outcome};
-use crate::model::code::{Code, Refusal};
+use crate::model::code::Refusal;
 use crate::model::grant::{ReadScope, Verb};
 use crate::model::policy::PolicyKind;
 use crate::model::release::ReleaseOp;
@@ -187,7 +187,7 @@ fn unsaved(visitor: &SessionUser, family: Family, typed: Typed) -> RulePage {
 /// Returns the rule that a path names, if the visitor sees it.
 fn find(catalog: &Catalog, family: Family, id: &str, read_scope: &ReadScope) -> Result<Arc<Rule>, Refusal> {
     let rule = catalog.rules.of(family).get(id).filter(|rule| rule.is_seen_by(read_scope));
-    rule.cloned().ok_or_else(|| Refusal::new(Code::NotFoundResource, "no such rule"))
+    rule.cloned().ok_or_else(|| Refusal::missing(&format!("{} with the id {id}", family.word())))
 }
 
 /// Refuses a visitor without the verb on a visible rule; for other rules the operation answers that there is none.

@@ -24,7 +24,7 @@ use crate::catalog::page::Page as Rows;
 use crate::catalog::rules::RuleFilter;
 use crate::catalog::services::ServiceFilter;
 use crate::catalog::{Catalog, Op};
-use crate::model::code::{Code, Refusal};
+use crate::model::code::{Code, Refusal, placed};
 use crate::model::grant::{ReadScope, Verb};
 use crate::model::instance::{InstanceDraft, Location};
 use crate::model::limits;
@@ -231,7 +231,7 @@ fn whole(
 ) -> Result<ServicePage, Refusal> {
     let (namespace, name) = (query.get("namespace"), query.get("name"));
     let service = catalog.services.get(namespace, name).filter(|_| read_scope.sees(namespace, name));
-    let service = service.ok_or_else(|| Refusal::new(Code::NotFoundResource, "no such service"))?;
+    let service = service.ok_or_else(|| Refusal::missing(&placed("service", namespace, name)))?;
     let exactly = |text: &str| Some(NameFilter::Exact(text.to_owned()));
     let instances = InstanceFilter {
         namespace: exactly(namespace),

@@ -10,7 +10,7 @@ use crate::api::view::RequestView;
 use crate::catalog::Catalog;
 use crate::catalog::approvals::{Pending, RequestFilter};
 use crate::model::approval::{RequestDraft, RequestOp, RequestState};
-use crate::model::code::{Code, Refusal};
+use crate::model::code::{Code, Refusal, placed};
 use crate::model::policy::PolicyKind;
 use crate::model::wire::Words;
 use crate::openapi::Param;
@@ -102,9 +102,9 @@ pub(crate) async fn diff(State(app): State<App>, query: Query, _: Fresh, caller:
     let find = move |catalog: &Catalog| {
         let found = catalog.approvals.get(&id);
         let seen = found.filter(|request| request.is_seen_by(&read_scope));
-        let missing = |why: &str| Refusal::new(Code::NotFoundResource, why);
-        let request = seen.ok_or_else(|| missing("no such request"))?;
-        catalog.pending(request).ok_or_else(|| missing("nothing waits there any more"))
+        let request = seen.ok_or_else(|| Refusal::missing(&placed("request", "", &id)))?;
+        let pending = catalog.pending(request);
+        pending.ok_or_else(|| Refusal::new(Code::NotFoundResource, "nothing waits there any more"))
     };
     app.scan(FAR, find, move |found: Result<Pending, Refusal>| {
         let difference = match found? {
