@@ -179,8 +179,8 @@ impl Remote {
         fill: impl Fn(RequestBuilder) -> RequestBuilder,
     ) -> anyhow::Result<Response> {
         let mut endpoints = self.endpoints.iter().peekable();
-        // The answer of a node without a leader says more than a node that cannot be reached.
-        let mut leaderless = None;
+        // The answer of a node without a leader says more than the fault of one that cannot be reached.
+        let mut unavailable = None;
         while let Some(endpoint) = endpoints.next() {
             let mut request = client.request(method.clone(), format!("{endpoint}{path}"));
             if let Some(token) = &self.token {
@@ -191,13 +191,13 @@ impl Remote {
             match answer {
                 Ok(answer) if is_last || answer.status().as_u16() != 503 => return Ok(answer),
                 Err(error) if is_last || !(error.is_connect() || method == Method::GET) => {
-                    if let Some(answer) = leaderless {
+                    if let Some(answer) = unavailable {
                         return Ok(answer);
                     }
                     let known = self.endpoints.join(", ");
                     return Err(error).with_context(|| format!("no answer from {known} ({ADVICE})"));
                 }
-                Ok(answer) => leaderless = Some(answer),
+                Ok(answer) => unavailable = Some(answer),
                 Err(_) => {}
             }
         }
