@@ -15,7 +15,7 @@ use super::refusals::Refused;
 use super::remote::Remote;
 use super::signals::{self, Hangup};
 use super::tables::{Output, text};
-use super::{Usage, say, say_error};
+use super::{is_final, say, say_error};
 
 const REGISTER: &str = "/v1/RegisterInstance";
 const DEREGISTER: &str = "/v1/DeregisterInstance";
@@ -202,7 +202,7 @@ async fn beat(named: &NamedInstance, body: &Value, every: Duration) -> anyhow::R
         }
         match done {
             Ok(()) => is_answered = true,
-            Err(error) if is_refused(&error) => return Err(error),
+            Err(error) if is_final(&error) => return Err(error),
             Err(error) if is_answered => {
                 say_error(&format!("thuban: {}; trying again", super::errors::in_words(&error)));
                 is_answered = false;
@@ -214,12 +214,6 @@ async fn beat(named: &NamedInstance, body: &Value, every: Duration) -> anyhow::R
 
 fn is_unknown(error: &anyhow::Error) -> bool {
     error.downcast_ref::<Refused>().is_some_and(|refused| refused.code == UNKNOWN)
-}
-
-/// Reports whether a repetition would be refused too.
-fn is_refused(error: &anyhow::Error) -> bool {
-    let code = error.downcast_ref::<Refused>().map(|refused| refused.code);
-    error.is::<Usage>() || code.is_some_and(|code| code < super::SERVER_FAULTS && code / 1000 != 429)
 }
 
 #[cfg(test)]
@@ -240,17 +234,8 @@ mod tests {
     }
 
     #[test]
-    fn a_heartbeat_is_repeated_unless_it_is_refused() {
+    fn an_unknown_instance_is_told_from_other_refusals() {
         let refused = |code| anyhow::Error::from(Refused::new(code, ""));
-        for (error, expected) in [
-            (refused(401_001), true),
-            (refused(400_140), true),
-            (refused(429_003), false),
-            (refused(503_001), false),
-            (anyhow::anyhow!("connection refused"), false),
-        ] {
-            assert_eq!(is_refused(&error), expected, "{error}");
-        }
         assert!(is_unknown(&refused(UNKNOWN)) && !is_unknown(&refused(400_140)));
     }
 }

@@ -360,6 +360,13 @@ fn report_to_pipelines(result: anyhow::Result<()>) -> ExitCode {
     kind.map_or(code, ExitCode::from)
 }
 
+/// Reports whether a repetition would end in the same way: the request is wrong, or a node refused it for another
+/// reason than its load.
+fn is_final(error: &anyhow::Error) -> bool {
+    let code = error.downcast_ref::<remote::Refused>().map(|refused| refused.code);
+    error.is::<Usage>() || code.is_some_and(|code| code < SERVER_FAULTS && code / 1000 != 429)
+}
+
 fn kind_of(error: &anyhow::Error) -> Option<u8> {
     match error.downcast_ref::<remote::Refused>() {
         Some(refused) if refused.code < SERVER_FAULTS => Some(EXIT_REFUSED),
@@ -387,6 +394,21 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_refusal_is_final_unless_it_is_for_load() {
+        let refused = |code| anyhow::Error::from(remote::Refused::new(code, ""));
+        for (error, expected) in [
+            (refused(401_001), true),
+            (refused(400_140), true),
+            (refused(429_003), false),
+            (refused(503_001), false),
+            (Usage("wrong".to_owned()).into(), true),
+            (anyhow::anyhow!("connection refused"), false),
+        ] {
+            assert_eq!(is_final(&error), expected, "{error}");
+        }
+    }
 
     #[test]
     fn endings_say_what_went_wrong() {

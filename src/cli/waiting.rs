@@ -14,7 +14,7 @@ use super::releases::{self, One, is_of_type, read};
 use super::requests::listed;
 use super::tables::text;
 use super::under_way::progress;
-use super::{Usage, errors, say};
+use super::{errors, is_final, say};
 use crate::model::limits;
 
 /// Time between two looks.
@@ -91,12 +91,6 @@ pub(super) async fn run(args: WaitArgs) -> anyhow::Result<()> {
         }
         sleep(LOOK).await;
     }
-}
-
-/// Reports whether the next attempt would fail in the same way.
-fn is_final(error: &anyhow::Error) -> bool {
-    let refused = error.downcast_ref::<Refused>();
-    error.is::<Usage>() || refused.is_some_and(|refused| refused.code < super::SERVER_FAULTS)
 }
 
 /// Looks at the release once; sets `wanted` to its name at the first look.
