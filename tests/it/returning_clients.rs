@@ -16,8 +16,8 @@ const FILE: &str = "application.properties";
 /// A running client of an app of its own.
 struct Returning {
     app: String,
-    _client: RealClient,
-    _balancer: Balancer,
+    client: RealClient,
+    balancer: Balancer,
 }
 
 impl Returning {
@@ -25,7 +25,7 @@ impl Returning {
         let app = format!("app-{kind:?}");
         let balancer = balancer(cluster, &app).await;
         let client = RealClient::start_idle(kind, balancer.address(), &app, "application").await;
-        Some(Returning { app, _client: client, _balancer: balancer })
+        Some(Returning { app, client, balancer })
     }
 
     /// `None` if its language is missing.
@@ -34,7 +34,7 @@ impl Returning {
         let balancer = balancer(cluster, &app).await;
         let url = format!("http://{}", balancer.address());
         let client = RealClient::start_built(built, &url, &app, "application", &ClientSettings::default()).await?;
-        Some(Returning { app, _client: client, _balancer: balancer })
+        Some(Returning { app, client, balancer })
     }
 
     /// Waits until the client is listed, once and with the current release.
@@ -48,7 +48,9 @@ impl Returning {
             let is_current = |row: &Value| row["current"] == true && row["version"].as_u64() > Some(0);
             match rows[..] {
                 [row] if is_current(row) => Ok(()),
-                _ => Err(answer.to_string()),
+                _ => {
+                    Err(format!("{answer}; it was answered {:?}; log:\n{}", self.balancer.answers(), self.client.log()))
+                }
             }
         })
         .await;

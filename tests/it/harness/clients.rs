@@ -17,6 +17,7 @@ use tokio::process::Command;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 
+use super::patient;
 use super::process::tail;
 
 pub(crate) type Values = BTreeMap<String, String>;
@@ -116,6 +117,11 @@ impl RealClient {
         std::iter::from_fn(|| self.held.try_recv().ok()).collect()
     }
 
+    /// Returns the end of what the client logged.
+    pub(crate) fn log(&self) -> String {
+        self.log.as_deref().map(tail).unwrap_or_default()
+    }
+
     /// Waits until the client has `value` under `key`; returns the time of its report.
     pub(crate) async fn holds(&mut self, limit: Duration, key: &str, value: &str) -> Instant {
         self.held(limit, key, value).await.at
@@ -133,13 +139,13 @@ impl RealClient {
                 seen = Some(held);
             }
         };
+        let limit = patient(limit);
         let why = match tokio::time::timeout(limit, wanted).await {
             Ok(Some(held)) => return held,
             Ok(None) => "before it ended".to_owned(),
             Err(_) => format!("within {limit:?}"),
         };
-        let log = self.log.as_deref().map(tail).unwrap_or_default();
-        panic!("the client does not hold {key}={value} {why}; it told last {seen:?}; log:\n{log}");
+        panic!("the client does not hold {key}={value} {why}; it told last {seen:?}; log:\n{}", self.log());
     }
 }
 

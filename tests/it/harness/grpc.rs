@@ -24,6 +24,8 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 
+use super::patient;
+
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);
 /// Bytes before each message.
 const HEADER_BYTES: usize = 5;
@@ -128,7 +130,7 @@ impl GrpcCall {
 
     /// The next response, or the end.
     pub(crate) async fn next<R: Message + Default>(&mut self) -> Result<R, Ended> {
-        timeout(ANSWER_LIMIT, self.read_next()).await.expect("in time")
+        timeout(patient(ANSWER_LIMIT), self.read_next()).await.expect("in time")
     }
 
     /// The end; fails for one more response.

@@ -61,4 +61,4 @@ pub(crate) use programs::{asked_client, program};
 pub(crate) use raw::{Raw, RawAnswer};
 pub(crate) use receiver::{Posted, Receiver};
 pub(crate) use small_disk::SmallDisk;
-pub(crate) use wait::{eventually, percentile, report, setting};
+pub(crate) use wait::{eventually, patient, percentile, report, setting};

@@ -13,6 +13,8 @@ use thuban::cli::Cli;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
+use super::patient;
+
 /// Prefix of the line on stdout with a node's bound addresses.
 const ANNOUNCEMENT: &str = "THUBAN READY ";
 const START_LIMIT: Duration = Duration::from_secs(30);
@@ -147,7 +149,7 @@ impl Process {
         let mut child = command.spawn().expect("the binary can be started");
         let pid = child.id().expect("a child not yet waited for has an id");
         let mut lines = BufReader::new(child.stdout.take().expect("stdout is piped")).lines();
-        let announced = tokio::time::timeout(START_LIMIT, announcement(&mut lines))
+        let announced = tokio::time::timeout(patient(START_LIMIT), announcement(&mut lines))
             .await
             .unwrap_or_else(|_| panic!("no announcement within {START_LIMIT:?}; log:\n{}", tail(log)));
         match announced {
@@ -172,7 +174,7 @@ impl Process {
     /// SIGTERM, and the status of the end that follows.
     pub(crate) async fn terminate(mut self) -> ExitStatus {
         self.signal("TERM").await;
-        match tokio::time::timeout(STOP_LIMIT, self.child.wait()).await {
+        match tokio::time::timeout(patient(STOP_LIMIT), self.child.wait()).await {
             Ok(status) => status.expect("an ended child has a status"),
             Err(_) => panic!("process {} still runs {STOP_LIMIT:?} after SIGTERM", self.pid),
         }
@@ -180,7 +182,7 @@ impl Process {
 
     /// The end of a node that listened first and gave up then.
     pub(crate) async fn expect_end(&mut self, limit: Duration, log: &Path) -> Exited {
-        match tokio::time::timeout(limit, self.child.wait()).await {
+        match tokio::time::timeout(patient(limit), self.child.wait()).await {
             Ok(status) => Exited { status: status.expect("an ended child has a status"), log: tail(log) },
             Err(_) => panic!("process {} still runs after {limit:?}; log:\n{}", self.pid, tail(log)),
         }

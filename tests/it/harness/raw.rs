@@ -7,6 +7,8 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use super::patient;
+
 /// Past every deadline that a surface sets itself.
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);
 
@@ -34,7 +36,7 @@ impl Raw {
 
     /// Answer, if any, until it is whole or the connection ends.
     pub(crate) async fn answer(&mut self) -> Option<RawAnswer> {
-        tokio::time::timeout(ANSWER_LIMIT, self.read_answer())
+        tokio::time::timeout(patient(ANSWER_LIMIT), self.read_answer())
             .await
             .unwrap_or_else(|_| panic!("neither an answer nor an end within {ANSWER_LIMIT:?}"))
     }

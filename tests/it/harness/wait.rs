@@ -7,12 +7,21 @@ use std::time::{Duration, Instant};
 
 const PROBE_PAUSE: Duration = Duration::from_millis(10);
 
-/// Asks `probe` until it gives `Ok`; past `limit` fails with the last thing that was wrong.
+/// Factor for the limits of waits. They end a test that hangs and do not measure this machine, which may be busy with
+/// other work.
+const PATIENCE: u32 = 4;
+
+/// Returns the time after which a wait is given up.
+pub(crate) fn patient(limit: Duration) -> Duration {
+    limit.saturating_mul(PATIENCE)
+}
+
+/// Asks `probe` until it gives `Ok`; past [`patient`] `limit` fails with the last thing that was wrong.
 pub(crate) async fn eventually<T, F>(limit: Duration, what: &str, mut probe: impl FnMut() -> F) -> T
 where
     F: Future<Output = Result<T, String>>,
 {
-    let start = Instant::now();
+    let (start, limit) = (Instant::now(), patient(limit));
     loop {
         match probe().await {
             Ok(value) => return value,

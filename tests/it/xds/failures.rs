@@ -7,9 +7,9 @@ use super::world::{World, all_settle, group, publish, sub_rule};
 use crate::harness::report;
 
 const FLOW: &str = "on and on";
-/// Calls of grpc-go that may fail: a node that has just started does not know the client's routes, so a change arrives
-/// in one step.
-const FAILURES_OF_GO: u64 = 4;
+/// Share of the calls of grpc-go that may fail: a node that has just started does not know the client's routes, so a
+/// change arrives in one step, and calls fail until the client has connected to the new servers.
+const FAILURES_OF_GO: f64 = 0.05;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_live_on_when_nodes_die() {
@@ -87,8 +87,9 @@ async fn clients_live_on_without_a_balancer() {
     for client in &mut clients {
         let calls = client.stop(FLOW).await;
         report(format!("{:?}: {} calls by one node, {} failed", client.kind, calls.answered(), calls.failed()));
-        let allowed = if matches!(client.kind, Kind::Go | Kind::Go2024) { FAILURES_OF_GO } else { 0 };
-        assert!(calls.failed() <= allowed && calls.answered() > 100, "{:?}: {calls:?}", client.kind);
+        let allowed = if matches!(client.kind, Kind::Go | Kind::Go2024) { FAILURES_OF_GO } else { 0.0 };
+        let is_allowed = calls.failed() as f64 <= allowed * calls.answered() as f64;
+        assert!(is_allowed && calls.answered() > 100, "{:?}: {calls:?}", client.kind);
         client.expect_nothing_refused().await;
     }
 }
