@@ -1,9 +1,9 @@
 //! Subscribers on all nodes: each node is asked for its clients that have a release of a given subject.
 //!
-//! A client that moved from one node to another is known to both for a while, and counts where it was seen last. If
-//! more than [`SUBSCRIPTIONS_TOLD_MAX`](crate::model::limits::SUBSCRIPTIONS_TOLD_MAX) clients of one node have a
-//! release, that node returns only that many, outdated ones first, and a mark of each other client, so that it is
-//! counted once too.
+//! A client that moved from one node to another is known to both for a while, as is one whose polls go to another node
+//! than its pulls. It counts where its version was confirmed last. If more than
+//! [`SUBSCRIPTIONS_TOLD_MAX`](crate::model::limits::SUBSCRIPTIONS_TOLD_MAX) clients of one node have a release, that
+//! node returns only that many, outdated ones first, and a mark of each other client, so that it is counted once too.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -129,9 +129,9 @@ struct Told {
 }
 
 impl Told {
-    /// Reports whether this entry, rather than `known` from another node, represents the client: the node that saw it
-    /// last, and if both serve it, the one with the older version. If they agree on the version, the node that
-    /// delivered it.
+    /// Reports whether this entry, rather than `known` from another node, represents the client: the node that
+    /// confirmed its version last, and if both do, the one with the older version. If they agree on the version, the
+    /// node that delivered it.
     fn counts_before(&self, known: &Told) -> bool {
         if let (Some(own), Some(other)) = (&self.client, &known.client)
             && own.version == other.version
@@ -239,14 +239,14 @@ mod tests {
     use super::*;
     use crate::model::time::Timestamp;
 
-    fn client(address: &str, version: u64, heard_ms_ago: u64, is_current: bool) -> Subscription {
+    fn client(address: &str, version: u64, confirmed_ms_ago: u64, is_current: bool) -> Subscription {
         Subscription {
             address: address.to_owned(),
             agent: "a".to_owned(),
             labels: Vec::new(),
             version,
             since: Timestamp(1),
-            heard_ms_ago,
+            confirmed_ms_ago,
             is_current,
             is_xds: false,
             node_id: String::new(),

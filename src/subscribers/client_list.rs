@@ -67,8 +67,9 @@ pub struct HeldRelease {
     /// Reason of a refusal.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// Milliseconds since the client was last served this subject.
-    pub heard_ms_ago: u64,
+    /// Milliseconds since the last contact that confirmed this version.
+    #[serde(rename = "heard_ms_ago")]
+    pub confirmed_ms_ago: u64,
 }
 
 /// Filter of clients; an empty part matches all.
@@ -110,8 +111,8 @@ impl PresentClient {
         [&self.address, &self.agent, &self.node_id]
     }
 
-    /// Adds what another stream, topic or node knows about the same client. For each subject the contact that was heard
-    /// last counts, and for equal contacts the worse state.
+    /// Adds what another stream, topic or node knows about the same client. For each subject the version counts
+    /// that was confirmed last, and of two confirmed at the same time the worse state.
     pub fn merge(&mut self, other: PresentClient) {
         self.protocols.extend(other.protocols);
         self.protocols.sort();
@@ -134,7 +135,7 @@ impl PresentClient {
         match self.releases.binary_search_by(|known| known.thing.cmp(&release.thing)) {
             Ok(at) => {
                 let known = &mut self.releases[at];
-                if (release.heard_ms_ago, release.state) < (known.heard_ms_ago, known.state) {
+                if (release.confirmed_ms_ago, release.state) < (known.confirmed_ms_ago, known.state) {
                     *known = release;
                 }
             }

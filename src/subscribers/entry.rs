@@ -28,7 +28,11 @@ pub(super) struct Subscriber {
     /// The client's reports on what it was sent, the newest last.
     pub(super) reports: Vec<Report>,
     pub(super) since: Timestamp,
+    /// Time of the last contact.
     pub(super) heard: Instant,
+    /// Time of the last contact that confirmed the version: a delivery or a report. A poll does not, since the client
+    /// may have been sent another version by another node.
+    pub(super) confirmed: Instant,
     /// Set if the release is known from the client's report alone. The labels may then differ from those it was served
     /// with.
     pub(super) is_reported: bool,
@@ -192,15 +196,15 @@ impl Subscriber {
         HolderRow {
             client,
             host,
-            heard_ms_ago: self.heard_ms_ago(now),
+            confirmed_ms_ago: self.confirmed_ms_ago(now),
             has,
             word: report.map(|report| report.applied),
             at: report.map_or(0, |report| report.at.0),
         }
     }
 
-    fn heard_ms_ago(&self, now: Instant) -> u64 {
-        u64::try_from((now - self.heard).as_millis()).unwrap_or(u64::MAX)
+    pub(super) fn confirmed_ms_ago(&self, now: Instant) -> u64 {
+        u64::try_from((now - self.confirmed).as_millis()).unwrap_or(u64::MAX)
     }
 
     /// Returns the row for a query about one thing. `thing` has the meaning that it has in [`DeliveredVersion::is_of`].
@@ -217,7 +221,7 @@ impl Subscriber {
             labels: self.labels.to_vec(),
             version,
             since: self.since,
-            heard_ms_ago: self.heard_ms_ago(now),
+            confirmed_ms_ago: self.confirmed_ms_ago(now),
             is_current,
             is_xds: false,
             node_id: String::new(),

@@ -87,8 +87,9 @@ pub struct Subscription {
     pub version: u64,
     /// Time at which this version was first sent.
     pub since: Timestamp,
-    /// Milliseconds between the last contact and the answer.
-    pub heard_ms_ago: u64,
+    /// Milliseconds between the last contact that confirmed this version and the answer.
+    #[serde(rename = "heard_ms_ago")]
+    pub confirmed_ms_ago: u64,
     /// Set if the client has the release that it should have.
     pub is_current: bool,
     /// Set for clients of xDS.
@@ -303,7 +304,7 @@ impl Subscribers {
         let mut shard = self.shard(who).lock();
         let known = shard.topics.get_mut(&topic).and_then(|clients| clients.get_mut(&who));
         if let Some(entry) = known {
-            (entry.heard, entry.stays) = (heard, client.stays(entry.stays));
+            (entry.heard, entry.confirmed, entry.stays) = (heard, heard, client.stays(entry.stays));
             let is_paid = self.pass(entry, client.origin);
             entry.connection = client.other_address().or(entry.connection);
             if is_known(entry) {
@@ -344,6 +345,7 @@ impl Subscribers {
             reports: Vec::new(),
             since: now(),
             heard,
+            confirmed: heard,
             is_reported: source == Source::Reported,
             is_assumed: client.is_assumed(),
             connection: client.other_address(),

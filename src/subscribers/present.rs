@@ -50,7 +50,7 @@ fn present(entry: &Subscriber, catalog: &Catalog, now: Instant) -> PresentClient
         let state = HoldState::of(report.map(|report| report.applied), is_current);
         let reason = report.filter(|report| report.applied == Applied::Refused);
         let message = reason.map(|report| report.message.to_string()).unwrap_or_default();
-        HeldRelease { thing, version, state, message, heard_ms_ago }
+        HeldRelease { thing, version, state, message, confirmed_ms_ago: entry.confirmed_ms_ago(now) }
     };
     let (protocol, releases) = match (&entry.wants, &entry.given) {
         (Topic::File { group, file, namespaces }, DeliveredVersion::File { namespace, file: given, version, .. }) => {
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_two_nodes_know_counts_where_it_was_heard_last() {
+    async fn a_client_that_two_nodes_know_counts_where_it_pulled_last() {
         let mut bench = Bench::founded();
         let (before, after) = (Subscribers::default(), Subscribers::default());
         let namespaces = ["default".to_owned()];
@@ -213,6 +213,9 @@ mod tests {
         let new = bench.publish_content("one", "a=2");
         tokio::time::advance(Duration::from_secs(1)).await;
         after.pulled(client("10.0.0.1"), &[], &namespaces, "one", &new, || Timestamp(2));
+        // Its polls go on at the first node.
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(before.polled(client("10.0.0.1"), "app", "one"));
         let answers = [&before, &after].map(|node| node.present(&bench.catalog, &ClientSearch::default()));
         for answers in [answers.clone(), [answers[1].clone(), answers[0].clone()]] {
             let all = merged(answers);

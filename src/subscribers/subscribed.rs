@@ -28,8 +28,8 @@ pub struct Subscribed {
     pub words: Vec<Option<Applied>>,
 }
 
-/// Compact form of a client for counting it once over all nodes: its hash, the milliseconds since its last contact, and
-/// whether it has the release that it should have.
+/// Compact form of a client for counting it once over all nodes: its hash, the milliseconds since its version was
+/// confirmed, and whether it has the release that it should have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientMark(pub u64, pub u64, pub bool);
 
@@ -53,7 +53,7 @@ impl ClientMark {
     /// Returns the mark of a client, equal on all nodes.
     pub fn of(client: &Subscription) -> ClientMark {
         let mark = client_mark([&client.address, &client.agent, &client.node_id]);
-        ClientMark(mark, client.heard_ms_ago, client.is_current)
+        ClientMark(mark, client.confirmed_ms_ago, client.is_current)
     }
 }
 
@@ -80,7 +80,7 @@ mod tests {
             labels: Vec::new(),
             version: 1,
             since: Timestamp(1),
-            heard_ms_ago: 0,
+            confirmed_ms_ago: 0,
             is_current: false,
             is_xds: false,
             node_id: String::new(),

@@ -176,7 +176,7 @@ fn the_bytes_of_answers_of_the_node() {
         labels: vec![("k".into(), "v".into())],
         version: 3,
         since: Timestamp(7),
-        heard_ms_ago: 5,
+        confirmed_ms_ago: 5,
         is_current: true,
         is_xds: false,
         node_id: String::new(),

@@ -17,8 +17,8 @@ use crate::catalog::history::Thing;
 use crate::model::config_file::canonical_file;
 use crate::model::{limits, number_of};
 
-/// Bytes of one client in an answer: its hash, the hash of its host, milliseconds since its last contact, flags, time
-/// of its report.
+/// Bytes of one client in an answer: its hash, the hash of its host, milliseconds since its version was confirmed, flags,
+/// time of its report.
 const ROW_BYTES: usize = 8 + 8 + 4 + 1 + 8;
 const HAS: u8 = 1;
 const APPLIED: u8 = 2;
@@ -40,7 +40,7 @@ pub struct HoldersAnswer {
 pub(super) struct HolderRow {
     pub(super) client: u64,
     pub(super) host: u64,
-    pub(super) heard_ms_ago: u64,
+    pub(super) confirmed_ms_ago: u64,
     /// Set if the client has the version of the query; otherwise it has another one.
     pub(super) has: bool,
     pub(super) word: Option<Applied>,
@@ -53,7 +53,7 @@ impl HolderRow {
         HolderRow {
             client: client_mark([&client.address, &client.agent, &client.node_id]),
             host: host_mark(&client.address),
-            heard_ms_ago: client.heard_ms_ago,
+            confirmed_ms_ago: client.confirmed_ms_ago,
             has: client.version == version,
             word: client.applied,
             at: client.applied_at.map_or(0, |at| at.0),
@@ -68,7 +68,7 @@ impl HolderRow {
         };
         out.extend(self.client.to_be_bytes());
         out.extend(self.host.to_be_bytes());
-        out.extend(u32::try_from(self.heard_ms_ago).unwrap_or(u32::MAX).to_be_bytes());
+        out.extend(u32::try_from(self.confirmed_ms_ago).unwrap_or(u32::MAX).to_be_bytes());
         out.push(word | if self.has { HAS } else { 0 });
         out.extend(self.at.to_be_bytes());
     }
@@ -78,7 +78,7 @@ impl HolderRow {
         HolderRow {
             client: number(0, 8),
             host: number(8, 16),
-            heard_ms_ago: number(16, 20),
+            confirmed_ms_ago: number(16, 20),
             has: row[20] & HAS != 0,
             word: match row[20] {
                 flags if flags & REFUSED != 0 => Some(Applied::Refused),
@@ -145,7 +145,7 @@ impl Holders {
                 Entry::Vacant(free) => drop(free.insert(row)),
                 Entry::Occupied(mut known) => {
                     let known = known.get_mut();
-                    let (mut counted, other) = match row.heard_ms_ago < known.heard_ms_ago {
+                    let (mut counted, other) = match row.confirmed_ms_ago < known.confirmed_ms_ago {
                         true => (row, *known),
                         false => (*known, row),
                     };

@@ -112,7 +112,7 @@ impl Subscribers {
             }
             *index >= without.since
         });
-        found.retain(|row| Duration::from_millis(row.heard_ms_ago) < THERE_WITHIN);
+        found.retain(|row| Duration::from_millis(row.confirmed_ms_ago) < THERE_WITHIN);
         let mut known: HashMap<*const Resource, bool> = HashMap::new();
         let mut lacks = |resource: &Arc<Resource>| {
             *known.entry(Arc::as_ptr(resource)).or_insert_with(|| !has_endpoint(resource, without))

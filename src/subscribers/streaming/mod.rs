@@ -217,7 +217,7 @@ pub(super) fn to_subscription(client: &StreamClient, found: ReleaseStanding) -> 
         labels,
         version: found.version,
         since: found.since,
-        heard_ms_ago: 0,
+        confirmed_ms_ago: 0,
         is_current: found.is_current,
         is_xds: true,
         node_id,

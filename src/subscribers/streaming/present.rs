@@ -36,7 +36,7 @@ pub(in crate::subscribers) fn present(streams: &Streams, catalog: &Catalog, take
                 let state = HoldState::of(word, word == Some(Applied::Yes) && is_due(one));
                 let thing = Thing::Rule(one.0, one.1.clone());
                 let message = message.cloned().unwrap_or_default();
-                let row = HeldRelease { thing: thing.clone(), version: one.2, state, message, heard_ms_ago: 0 };
+                let row = HeldRelease { thing: thing.clone(), version: one.2, state, message, confirmed_ms_ago: 0 };
                 if held.get(&thing).is_none_or(|known| row.state < known.state) {
                     held.insert(thing, row);
                 }
