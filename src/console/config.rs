@@ -1,5 +1,7 @@
 //! The page of a config file: editing, validation, comparison, release.
 
+use std::sync::Arc;
+
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
@@ -9,9 +11,10 @@ use super::Console;
 use super::concurrent::{Asked, Conflict};
 use super::fields::Fields;
 use super::file_form::{FileEdit, FileForm, FileRelease, key, named_file};
-use super::flash::{Flash, on_to};
+use super::flash::{Flash, on_to, on_to_part};
 use super::frame::{Frame, Section, page, page_refused};
 use super::links;
+use super::page_head::{FirstAct, LastWork, Panel, Situation};
 use super::pictures::holders::{Holders, class, word};
 use super::pictures::timeline::History;
 use super::releases::{
@@ -25,7 +28,7 @@ use super::sheet::show::{Control, FormRenderer};
 use crate::catalog::history::Thing;
 use crate::catalog::{Catalog, Op};
 use crate::model::code::{Code, Refusal};
-use crate::model::config_file::{ConfigFile, ConfigFileDraft, ConfigKey, ConfigReleaseDraft, Format};
+use crate::model::config_file::{ConfigFile, ConfigFileDraft, ConfigKey, ConfigRelease, ConfigReleaseDraft, Format};
 use crate::model::content::Content;
 use crate::model::grant::Verb;
 use crate::model::policy::PolicyKind;
@@ -100,12 +103,30 @@ struct FilePage {
     pairs: Option<Pairs>,
     /// Controls of the editor by key, if it is used.
     table: Option<Vec<Control>>,
+    /// Panel shown first.
+    panel: Panel,
+    last: LastWork,
+    /// True if a canary has the draft.
+    some_have_it: bool,
 }
 
 impl FilePage {
     /// Reports whether the visitor may release the draft, and no request for that waits.
     fn may_release(&self) -> bool {
         self.releases_them && self.asked.as_ref().is_none_or(|asked| !asked.is_of_draft)
+    }
+
+    /// Returns the button in the head.
+    fn first_act(&self) -> Option<FirstAct> {
+        let situation = Situation {
+            releases: &self.releases,
+            asked: self.asked.as_ref().filter(|asked| asked.is_of_draft),
+            asks_approval: self.asks_approval,
+            edits: self.edits,
+            releases_them: self.releases_them,
+            is_releasable: self.may_release() && (self.row.differs || self.row.in_force.is_none()),
+        };
+        situation.first_act(self.frame.t)
     }
 
     /// Switches to the editor by key, with the saved pairs or the submitted ones.
@@ -115,7 +136,7 @@ impl FilePage {
         let controls = value.map(|value| drawing.controls(&FieldKind::texts(PAIRS), &value));
         let label = self.frame.t.a_key;
         let table = controls.map(|controls| controls.into_iter().map(|control| control.called(label)).collect());
-        FilePage { table, ..self }
+        FilePage { table, panel: Panel::Edit, ..self }
     }
 }
 
@@ -131,6 +152,7 @@ fn table_of(pairs: &Pairs) -> Value {
 pub(super) async fn show(State(console): State<Console>, visitor: SessionUser, query: Fields) -> Response {
     match file_page(&console, &visitor, &key(&query)).await {
         Ok(file) if query.get("as") == "table" => page(&file.tabled(None)),
+        Ok(file) if query.is_set("as") => page(&FilePage { panel: Panel::Edit, ..file }),
         Ok(file) => page(&file),
         Err(refusal) => visitor.failed(&refusal),
     }
@@ -185,14 +207,22 @@ fn asked(console: &Console, visitor: &SessionUser, key: &ConfigKey) -> Option<As
 
 fn of(catalog: &Catalog, frame: Frame, file: &ConfigFile, edits: bool, releases_them: bool) -> FilePage {
     let thing = Thing::File(file.key.clone());
+    let releases = catalog.configs.versions_of(&file.key);
+    let rows: Vec<_> = releases.iter().map(|release| ReleaseRow::of_file(release)).collect();
+    let has_draft = |(row, release): (&ReleaseRow, &Arc<ConfigRelease>)| {
+        row.is_gray && row.is_active() && release.content == file.content
+    };
     FilePage {
         row: FileRow::of(catalog, file),
+        some_have_it: rows.iter().zip(&releases).any(has_draft),
+        last: LastWork::of(catalog, frame.t, &thing, &file.modified),
+        panel: Panel::Overview,
         revision: file.revision.clone(),
         formats: Format::ALL.iter().map(|format| (format.word(), *format == file.format)).collect(),
         diff: Vec::new(),
         text: String::new(),
         faults: Vec::new(),
-        releases: catalog.configs.versions_of(&file.key).iter().map(|release| ReleaseRow::of_file(release)).collect(),
+        releases: rows,
         history: History::of(catalog, &thing),
         holders: Holders::default(),
         edits,
@@ -240,6 +270,9 @@ pub(super) async fn save(State(console): State<Console>, form: FileEdit) -> Resp
     };
     let saved = console.operations.config_files(&visitor.caller, Op::Update, vec![Ok(draft)]).await;
     match one(saved.map(|(outcomes, _)| outcomes)) {
+        Ok(outcome) if fields.get("then") == "release" => {
+            on_to_part(&links::file(&key), Flash::of(&outcome, Flash::Drafted), "release")
+        }
         Ok(outcome) => on_to(&links::file(&key), Flash::of(&outcome, Flash::Drafted)),
         Err(refusal) => {
             let now = (visitor.texts, console.node().state().view().clock());
@@ -247,7 +280,7 @@ pub(super) async fn save(State(console): State<Console>, form: FileEdit) -> Resp
                 let modified = console.node().state().view().configs.file(&key).map(|file| file.modified.clone());
                 let saved = (page.revision.as_str(), &modified.unwrap_or_default());
                 let conflict = Conflict::of(now, &fields, saved, (page.text.as_str(), text.as_str()));
-                let page = FilePage { conflict, ..page };
+                let page = FilePage { conflict, panel: Panel::Edit, ..page };
                 match typed {
                     Some(value) => page.tabled(Some(value)),
                     None => FilePage { text, ..page },
@@ -332,7 +365,8 @@ async fn done(
     match done {
         Ok(flash) => on_to(&links::file(key), flash),
         Err(refusal) => {
-            let page = file_page(console, visitor, key).await.map(|page| FilePage { rollout, ..page });
+            let panel = if rollout.0.is_empty() { Panel::Overview } else { Panel::Releases };
+            let page = file_page(console, visitor, key).await.map(|page| FilePage { rollout, panel, ..page });
             refused(visitor, page, &refusal)
         }
     }

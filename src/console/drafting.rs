@@ -47,7 +47,7 @@ impl Typed {
     /// Returns a rule for editing, in the form that the query selects.
     pub(super) fn of(family: Family, written: Value, query: &Fields) -> Typed {
         match query.get("as") {
-            "json" => Typed::Json(pretty(&written)),
+            "json" => Typed::Json(compact(&written)),
             _ => Typed::Form(kind_of(family).opened(written)),
         }
     }
@@ -79,9 +79,9 @@ impl Typed {
     pub(super) fn whole(&self, family: Family) -> Option<String> {
         match self {
             Typed::Json(text) => {
-                Some(serde_json::from_str(text).map_or_else(|_| text.clone(), |value: Value| pretty(&value)))
+                Some(serde_json::from_str(text).map_or_else(|_| text.clone(), |value: Value| compact(&value)))
             }
-            Typed::Form(value) => kind_of(family).closed(value.clone()).ok().map(|value| pretty(&value)),
+            Typed::Form(value) => kind_of(family).closed(value.clone()).ok().map(|value| compact(&value)),
         }
     }
 
@@ -114,8 +114,24 @@ fn without_place(refusal: Refusal) -> Refusal {
     }
 }
 
-pub(super) fn pretty(written: &Value) -> String {
+fn pretty(written: &Value) -> String {
     serde_json::to_string_pretty(written).unwrap_or_default()
+}
+
+/// Formats a rule as JSON without absent fields.
+pub(super) fn compact(written: &Value) -> String {
+    pretty(&without_nulls(written.clone()))
+}
+
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let given = fields.into_iter().filter(|(_, value)| !value.is_null());
+            given.map(|(name, value)| (name, without_nulls(value))).collect()
+        }
+        Value::Array(items) => items.into_iter().map(without_nulls).collect(),
+        value => value,
+    }
 }
 
 /// Returns the initial value of a new rule.

@@ -6,10 +6,10 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 
 use super::Console;
+use super::families::{Tab, family_of, tabs};
 use super::fields::Fields;
 use super::frame::{Frame, Section, page, page_refused};
 use super::releases::called;
-use super::rules::{Tab, family_of, tabs};
 use super::session::SessionUser;
 use super::texts::Texts;
 use crate::model::code::{Code, Refusal};

@@ -82,6 +82,12 @@ pub(super) fn on_to(path: &str, flash: Flash) -> Response {
     Redirect::to(&format!("{path}{sign}{}={}", Flash::QUERY, flash.word())).into_response()
 }
 
+/// Redirects to the part with this id on the page that shows the result.
+pub(super) fn on_to_part(path: &str, flash: Flash, part: &str) -> Response {
+    let sign = if path.contains('?') { '&' } else { '?' };
+    Redirect::to(&format!("{path}{sign}{}={}#{part}", Flash::QUERY, flash.word())).into_response()
+}
+
 /// Redirects to a page that itself says what the act did.
 pub(super) fn to_result(path: &str) -> Response {
     Redirect::to(path).into_response()

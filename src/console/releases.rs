@@ -36,18 +36,22 @@ pub(super) fn has_canary(releases: &[ReleaseRow]) -> bool {
 pub(super) struct HeadAct {
     pub(super) release: String,
     pub(super) change: &'static str,
+    /// Name of the act, with that of the release and without.
     pub(super) text: String,
+    pub(super) word: &'static str,
     pub(super) sure: &'static str,
     pub(super) class: &'static str,
 }
 
 /// Returns the applicable acts, at most two in addition to the release of the draft: those that end or complete a gray
-/// release, otherwise the way back. The acts of a stepwise rollout are on its card.
+/// release, otherwise the way back. The acts of a stepwise rollout are on its card, a withdrawal is in the list of
+/// releases.
 pub(super) fn head_acts(t: &Texts, releases: &[ReleaseRow]) -> Vec<HeadAct> {
-    let act = |one: &ReleaseRow, change, text: &str, sure, class| HeadAct {
+    let act = |one: &ReleaseRow, change, word: &'static str, sure, class| HeadAct {
         release: one.name.clone(),
         change,
-        text: format!("{text}: {}", called(&one.name, one.version)),
+        text: format!("{word}: {}", called(&one.name, one.version)),
+        word,
         sure,
         class,
     };
@@ -64,10 +68,8 @@ pub(super) fn head_acts(t: &Texts, releases: &[ReleaseRow]) -> Vec<HeadAct> {
         return Vec::new();
     };
     let earlier = releases.iter().filter(|one| one.may_return() && !one.is_gray && one.version < normal.version);
-    match earlier.max_by_key(|one| one.version) {
-        Some(previous) => vec![act(previous, "rollback", t.roll_back, t.sure_rollback, "")],
-        None => vec![act(normal, "withdraw", t.withdraw, t.sure_withdraw, "danger")],
-    }
+    let previous = earlier.max_by_key(|one| one.version);
+    previous.map(|previous| act(previous, "rollback", t.roll_back, t.sure_rollback, "")).into_iter().collect()
 }
 
 /// A release as a row of a table.
@@ -161,6 +163,23 @@ impl ReleaseRow {
 
     pub(super) fn of_file(release: &ConfigRelease) -> ReleaseRow {
         row_of!(release)
+    }
+
+    /// Returns a release without details.
+    #[cfg(test)]
+    pub(super) fn bare(version: u64, state: ReleaseState) -> ReleaseRow {
+        ReleaseRow {
+            name: format!("r{version}"),
+            version,
+            state,
+            is_gray: false,
+            audience: String::new(),
+            comment: String::new(),
+            time: String::new(),
+            by: String::new(),
+            plan: String::new(),
+            rollout: None,
+        }
     }
 
     pub(super) fn is_active(&self) -> bool {
@@ -354,32 +373,21 @@ mod tests {
     #[test]
     fn the_head_of_a_page_offers_what_makes_sense_now() {
         let t = super::super::texts::Language::English.texts();
-        let row = |version: u64, state, is_gray| ReleaseRow {
-            name: format!("r{version}"),
-            version,
-            state,
-            is_gray,
-            audience: String::new(),
-            comment: String::new(),
-            time: String::new(),
-            by: String::new(),
-            plan: String::new(),
-            rollout: None,
-        };
+        let row = |version: u64, state, is_gray| ReleaseRow { is_gray, ..ReleaseRow::bare(version, state) };
         let acts = |rows: &[ReleaseRow]| {
             let acts = head_acts(t, rows).into_iter();
             acts.map(|act| format!("{} {}", act.change, act.release)).collect::<Vec<_>>()
         };
         let (active, inactive) = (ReleaseState::NormalActive, ReleaseState::NormalInactive);
         assert_eq!(acts(&[]), [""; 0]);
-        assert_eq!(acts(&[row(1, active, false)]), ["withdraw r1"]);
+        assert_eq!(acts(&[row(1, active, false)]), [""; 0], "a page with nothing to do has no red button");
         let rows = [row(3, active, false), row(2, inactive, false), row(1, inactive, false)];
         assert_eq!(acts(&rows), ["rollback r2"]);
         let rows = [row(4, ReleaseState::GrayActive, true), row(3, active, false), row(2, inactive, false)];
         assert_eq!(acts(&rows), ["promote r4", "stop r4"]);
         // After a rollback, nothing newer is offered.
         let rows = [row(3, inactive, false), row(2, active, false)];
-        assert_eq!(acts(&rows), ["withdraw r2"]);
+        assert_eq!(acts(&rows), [""; 0]);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use thuban_documents::written;
 use url::form_urlencoded;
 
 use super::Console;
-use super::drafting::pretty;
+use super::drafting::compact;
 use super::fields::Fields;
 use super::flash::to_result;
 use super::form::Form;
@@ -305,7 +305,7 @@ fn lines(console: &Console, caller: &Caller, pending: Pending) -> Vec<Line> {
     match pending {
         Pending::Rule { now, then } => {
             let text = |side: Option<Box<ReleasedRule>>| {
-                side.map_or_else(String::new, |one| pretty(&written(Some(&one.rule))))
+                side.map_or_else(String::new, |one| compact(&written(Some(&one.rule))))
             };
             compared(&text(now), &text(then))
         }

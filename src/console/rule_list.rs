@@ -8,12 +8,12 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 
 use super::Console;
+use super::families::{Tab, family_of, tabs};
 use super::fields::Fields;
 use super::frame::{Frame, Section, page};
 use super::listing::{Chip, Heading, STATE, Sorting, chips, cut, headings};
 use super::pager::Pager;
 use super::rule_rows::{RuleRow, columns};
-use super::rules::{Tab, family_of, tabs};
 use super::session::SessionUser;
 use crate::catalog::Catalog;
 use crate::catalog::page::Page as Rows;

@@ -1,193 +1,35 @@
-//! The page of a rule of any family: editing, comparison, release.
+//! The acts on a rule of any family: creation, change, deletion, release.
 
-use std::sync::Arc;
-
-use askama::Template;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use thuban_documents::{read_rule, written};
 
 use super::Console;
-use super::concurrent::{Asked, Conflict};
-use super::drafting::{Typed, blank, pretty};
+use super::concurrent::Conflict;
+use super::drafting::{Typed, blank, compact};
+use super::families::family_of;
 use super::fields::Fields;
-use super::flash::{Flash, on_to};
+use super::flash::{Flash, on_to, on_to_part};
 use super::form::Form;
-use super::frame::{Frame, Section, page, page_refused};
+use super::frame::{page, page_refused};
 use super::links::rule as link;
-use super::pictures::holders::{Holders, class, word};
-use super::pictures::timeline::History;
-use super::releases::{Line, ReleaseRow, Rollout, action, compared, has_canary, head_acts, may_go_back, wanted};
-use super::rule_rows::RuleRow;
+use super::page_head::Panel;
+use super::releases::{Rollout, action, wanted};
+use super::rule_page::{RulePage, asked, find, rule_page, unsaved};
 use super::session::SessionUser;
-use super::sheet::show::Control;
-use super::texts::{self, Texts};
-use crate::catalog::history::Thing;
-use crate::catalog::{Catalog, Entity, Op, Outcome};
+use crate::catalog::{Entity, Op, Outcome};
 use crate::model::code::Refusal;
-use crate::model::grant::{ReadScope, Verb};
-use crate::model::policy::PolicyKind;
+use crate::model::grant::Verb;
 use crate::model::release::ReleaseOp;
-use crate::model::rule::release::{RuleRelease, RuleReleaseDraft};
-use crate::model::rule::{Family, Rule, RuleDraft};
-use crate::operations::{RuleAdvice, XdsWarnings, one};
-use crate::sentences;
-
-/// Returns the family that a path names.
-pub(super) fn family_of(kind: &str) -> Option<Family> {
-    Family::ALL.iter().copied().find(|family| family.kind() == kind)
-}
-
-/// A family as a tab.
-pub(super) struct Tab {
-    pub(super) name: &'static str,
-    pub(super) kind: &'static str,
-    pub(super) is_current: bool,
-}
-
-pub(super) fn tabs(t: &Texts, current: Family) -> Vec<Tab> {
-    let tab =
-        |family: &Family| Tab { name: texts::family(t, *family), kind: family.kind(), is_current: *family == current };
-    // The families that are used most come first.
-    let order = [Family::Routing, Family::RateLimit, Family::CircuitBreaker, Family::FaultDetect];
-    order.iter().map(tab).collect()
-}
-
-#[derive(Template)]
-#[template(path = "rule.html")]
-struct RulePage {
-    frame: Frame,
-    tabs: Vec<Tab>,
-    kind: &'static str,
-    /// Row of the saved rule; `None` for a new one.
-    row: Option<RuleRow>,
-    revision: String,
-    /// Services whose calls it changes.
-    acts_on: String,
-    family: Family,
-    typed: Typed,
-    /// The saved rule in sentences; empty for a new one.
-    sentences: Vec<String>,
-    /// Violated contracts.
-    advice: Vec<String>,
-    /// Kinds of xDS clients that enforce it, in one line; empty for a new one.
-    enforced: String,
-    /// Parts that xDS clients do not implement.
-    not_carried: Vec<String>,
-    /// Difference from the active release to the draft.
-    diff: Vec<Line>,
-    releases: Vec<ReleaseRow>,
-    history: History,
-    holders: Holders,
-    edits: bool,
-    releases_them: bool,
-    /// True if a policy requires approval to publish it.
-    asks_approval: bool,
-    /// Pending request to release it.
-    asked: Option<Asked>,
-    /// Draft that somebody else saved meanwhile.
-    conflict: Option<Conflict>,
-    /// Submitted fields of the release form.
-    rollout: Fields,
-}
-
-impl RulePage {
-    fn of(catalog: &Catalog, visitor: &SessionUser, rule: &Arc<Rule>, query: &Fields) -> RulePage {
-        let family = rule.family();
-        let book = catalog.rules.of(family);
-        let as_saved = written(Some(rule));
-        let changed = |release: &Arc<RuleRelease>| compared(&pretty(&written(Some(&release.rule))), &pretty(&as_saved));
-        let in_force = book.active().normal(&rule.id);
-        let mut releases: Vec<_> = book.releases_of(&rule.id).map(|release| ReleaseRow::of_rule(release)).collect();
-        releases.sort_by_key(|release| std::cmp::Reverse(release.version));
-        let thing = Thing::Rule(family, rule.id.clone());
-        let frame = visitor.frame(Section::Rules);
-        RulePage {
-            tabs: tabs(frame.t, family),
-            kind: family.kind(),
-            row: Some(RuleRow::of(catalog, frame.t, rule)),
-            revision: rule.revision.clone(),
-            acts_on: catalog.effect_of(rule).to_string(),
-            diff: in_force.map_or_else(Vec::new, changed),
-            family,
-            typed: Typed::of(family, as_saved, query),
-            sentences: sentences::rule(frame.t.language(), rule),
-            advice: Vec::new(),
-            enforced: String::new(),
-            not_carried: Vec::new(),
-            releases,
-            history: History::of(catalog, &thing),
-            holders: Holders::default(),
-            edits: visitor.may(Verb::Edit, &rule.namespace, &rule.name),
-            releases_them: visitor.may(Verb::Release, &rule.namespace, &rule.name),
-            asks_approval: catalog.asks_approval(&Thing::Rule(family, rule.id.clone())),
-            asked: asked(catalog, visitor, rule),
-            conflict: None,
-            rollout: Fields::default(),
-            frame: Frame { namespace: rule.namespace.clone(), ..frame },
-        }
-    }
-
-    /// Reports whether the visitor may release the draft, and no request for that waits.
-    fn may_release(&self) -> bool {
-        self.releases_them && self.asked.as_ref().is_none_or(|asked| !asked.is_of_draft)
-    }
-
-    fn controls(&self) -> Vec<Control> {
-        self.typed.controls(self.frame.t, self.family, self.frame.detail.as_deref())
-    }
-
-    /// Returns the path of the buttons for releases.
-    fn change_path(&self) -> String {
-        self.row.as_ref().map(|row| format!("{}/change", link(self.family, &row.id))).unwrap_or_default()
-    }
-}
-
-/// Returns the pending request to release a rule.
-fn asked(catalog: &Catalog, visitor: &SessionUser, rule: &Rule) -> Option<Asked> {
-    let named = (PolicyKind::Rule(rule.family()), rule.namespace.as_str(), rule.name.as_str());
-    Asked::of(catalog, visitor.texts, named, &rule.modified, &visitor.caller.read_scope())
-}
+use crate::model::rule::release::RuleReleaseDraft;
+use crate::model::rule::{Family, RuleDraft};
+use crate::operations::one;
 
 pub(super) async fn new(visitor: SessionUser, Path(kind): Path<String>, query: Fields) -> Response {
     match family_of(&kind) {
         Some(family) => page(&unsaved(&visitor, family, Typed::of(family, blank(family), &query))),
         None => visitor.nowhere(),
     }
-}
-
-fn unsaved(visitor: &SessionUser, family: Family, typed: Typed) -> RulePage {
-    let frame = visitor.frame(Section::Rules);
-    RulePage {
-        tabs: tabs(frame.t, family),
-        kind: family.kind(),
-        row: None,
-        revision: String::new(),
-        acts_on: String::new(),
-        family,
-        typed,
-        sentences: Vec::new(),
-        advice: Vec::new(),
-        enforced: String::new(),
-        not_carried: Vec::new(),
-        diff: Vec::new(),
-        releases: Vec::new(),
-        history: History::default(),
-        holders: Holders::default(),
-        edits: true,
-        releases_them: false,
-        asks_approval: false,
-        asked: None,
-        conflict: None,
-        rollout: Fields::default(),
-        frame,
-    }
-}
-
-/// Returns the rule that a path names, if the visitor sees it.
-fn find(catalog: &Catalog, family: Family, id: &str, read_scope: &ReadScope) -> Result<Arc<Rule>, Refusal> {
-    let rule = catalog.rules.of(family).get(id).filter(|rule| rule.is_seen_by(read_scope));
-    rule.cloned().ok_or_else(|| Refusal::missing(&format!("{} with the id {id}", family.word())))
 }
 
 /// Refuses a visitor without the verb on a visible rule; for other rules the operation answers that there is none.
@@ -211,34 +53,6 @@ pub(super) async fn show(
     }
 }
 
-async fn rule_page(
-    console: &Console,
-    visitor: &SessionUser,
-    family: Family,
-    id: &str,
-    query: &Fields,
-) -> Result<RulePage, Refusal> {
-    let (page, rule) = {
-        let catalog = console.node().state().view();
-        let rule = find(&catalog, family, id, &visitor.caller.read_scope())?;
-        (RulePage::of(&catalog, visitor, &rule, query), rule)
-    };
-    let by = console.operations.carried_out_by(&rule).await;
-    let enforced = by.as_ref().map(|by| sentences::enforced(page.frame.t.language(), by)).unwrap_or_default();
-    let not_carried = by.map(|by| by.warnings).unwrap_or_default();
-    let advice = match page.edits {
-        true => {
-            let saved = [Outcome::done(Entity::Rule(rule))];
-            console.operations.advice(&visitor.caller, &saved, XdsWarnings::WhereSeen).await.pop()
-        }
-        false => None,
-    };
-    let RuleAdvice { mistakes, broken, .. } = advice.unwrap_or_default();
-    let advice = [mistakes, broken].concat();
-    let holders = Holders::of(console, &Thing::Rule(family, id.to_owned())).await;
-    Ok(RulePage { holders, advice, enforced, not_carried, ..page })
-}
-
 /// Creates the submitted rule.
 pub(super) async fn create(State(console): State<Console>, Path(kind): Path<String>, form: Form) -> Response {
     let Form { visitor, fields } = form;
@@ -252,6 +66,9 @@ pub(super) async fn create(State(console): State<Console>, Path(kind): Path<Stri
         Err(refusal) => Err(refusal),
     };
     match made {
+        Ok(Outcome { entity: Entity::Rule(rule), .. }) if fields.get("then") == "release" => {
+            on_to_part(&link(family, &rule.id), Flash::Created, "release")
+        }
         Ok(Outcome { entity: Entity::Rule(rule), .. }) => on_to(&link(family, &rule.id), Flash::Created),
         Ok(outcome) => on_to(&format!("/ui/rules/{kind}"), Flash::of(&outcome, Flash::Created)),
         Err(refusal) => refused(&visitor, Ok(unsaved(&visitor, family, typed)), &refusal),
@@ -273,7 +90,8 @@ pub(super) async fn save(
     // A concurrent change is reported on saving, not by a button before it.
     let again = async |typed| {
         let page = rule_page(&console, &visitor, family, &id, &fields).await;
-        page.map(|page| RulePage { typed, revision: fields.get("revision").to_owned(), ..page })
+        let revision = fields.get("revision").to_owned();
+        page.map(|page| RulePage { typed, revision, panel: Panel::Edit, ..page })
     };
     if !is_done {
         return match again(typed).await {
@@ -289,6 +107,9 @@ pub(super) async fn save(
         Err(refusal) => Err(refusal),
     };
     match saved {
+        Ok(outcome) if fields.get("then") == "release" => {
+            on_to_part(&link(family, &id), Flash::of(&outcome, Flash::Drafted), "release")
+        }
         Ok(outcome) => on_to(&link(family, &id), Flash::of(&outcome, Flash::Drafted)),
         Err(refusal) => {
             let conflict = conflict(&console, &visitor, (family, &id), &fields, &typed);
@@ -311,7 +132,7 @@ fn conflict(
 ) -> Option<(String, Conflict)> {
     let view = console.node().state().view();
     let rule = find(&view, family, id, &visitor.caller.read_scope()).ok()?;
-    let texts = (pretty(&written(Some(&rule))), typed.whole(family)?);
+    let texts = (compact(&written(Some(&rule))), typed.whole(family)?);
     let now = (visitor.texts, view.clock());
     let found =
         Conflict::of(now, fields, (rule.revision.as_str(), &rule.modified), (texts.0.as_str(), texts.1.as_str()))?;
@@ -413,12 +234,16 @@ async fn done(
     done: Result<Flash, Refusal>,
     rollout: Fields,
 ) -> Response {
+    // A refused release form is shown again, with what was typed.
+    let panel = if rollout.0.is_empty() { Panel::Overview } else { Panel::Releases };
     match done {
         Ok(flash) => on_to(&link(family, id), flash),
         Err(refusal) => {
-            let page = rule_page(console, visitor, family, id, &Fields::default())
-                .await
-                .map(|page| RulePage { rollout, ..page });
+            let page = rule_page(console, visitor, family, id, &Fields::default()).await.map(|page| RulePage {
+                rollout,
+                panel,
+                ..page
+            });
             refused(visitor, page, &refusal)
         }
     }

@@ -49,7 +49,7 @@ def is_refused_in_the_freeze(dora):
 
 def asks(dora):
     dora.open(FILE)
-    dora.comes("Ask for approval")
+    dora.comes("Request release…")
     publish(dora, request=WHY)
     dora.expect("Approval is asked for")
     find(dora)
@@ -132,7 +132,9 @@ def main(*arguments):
         pause("running")
         dora.comes("Rollout of more", "running", "60 %, step 2 / 3")
         pause("second step")
-        dora.comes("Rollout of more", "stopped", "step 2 / 3: refused: ", "rollout_stopped")
+        dora.comes("Rollout of more", "stopped", "step 2 / 3: refused: ")
+        dora.open(FILE + "#history")
+        dora.expect("rollout_stopped")
         pause("stopped")
         dora.open("/ui/service?namespace=default&name=pay")
         dora.comes("isolated")

@@ -90,6 +90,19 @@ for (const form of document.querySelectorAll("form[data-check]")) {
   form.addEventListener("input", () => { clearTimeout(waits); waits = setTimeout(check, 600); });
 }
 
+// The current tab is the one whose panel the address names.
+const tabs = [...document.querySelectorAll(".panels a[href^='#']")];
+const mark = () => {
+  const panel = location.hash && document.querySelector(".panel:has(:target)");
+  if (!panel) return;
+  for (const tab of tabs) {
+    const place = document.getElementById(tab.hash.slice(1));
+    tab.setAttribute("aria-current", panel.contains(place) ? "page" : "false");
+  }
+};
+window.addEventListener("hashchange", mark);
+mark();
+
 // What was refused is where one goes on.
 document.querySelector("[aria-invalid=true]")?.focus();
 

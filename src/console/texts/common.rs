@@ -155,9 +155,6 @@ texts! {
         not_released: "not released", "未发布";
         draft: "Draft", "草稿";
         draft_differs: "draft differs", "草稿有改动";
-        draft_differs_why:
-            "What is saved is not what clients get: release it, or leave it.",
-            "已保存的内容与客户端得到的不同：可以发布，也可以不发布。";
         draft_same: "The same as what is in force: nothing need be released.", "与生效内容相同：无需发布。";
         never_released: "Nothing is in force yet: clients get it when it is released.", "尚无生效内容：发布后客户端才能得到。";
         clients_see_none: "Clients get nothing.", "客户端得不到内容。";
@@ -342,5 +339,6 @@ texts! {
     parts {
         home: home::HomeTexts;
         help: help::HelpTexts;
+        object: object::ObjectTexts;
     }
 }
