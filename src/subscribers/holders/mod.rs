@@ -17,8 +17,8 @@ use crate::catalog::history::Thing;
 use crate::model::config_file::canonical_file;
 use crate::model::{limits, number_of};
 
-/// Bytes of one client in an answer: its hash, the hash of its host, milliseconds since its version was confirmed, flags,
-/// time of its report.
+/// Bytes of one client in an answer: its hash, the hash of its host, milliseconds since its version was confirmed,
+/// flags, time of its report.
 const ROW_BYTES: usize = 8 + 8 + 4 + 1 + 8;
 const HAS: u8 = 1;
 const APPLIED: u8 = 2;
