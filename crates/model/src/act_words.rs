@@ -2,10 +2,7 @@
 //! act is refused: if it were ignored, its sender would believe that it narrows, delays or holds the act.
 
 use super::code::{Code, Refusal};
-use super::config_file::{ConfigFileDraft, ConfigReleaseDraft};
 use super::release::{ReleaseOp, ReleaseType};
-use super::rule::RuleHead;
-use super::rule::release::RuleReleaseDraft;
 
 /// Act for which a draft is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,22 +105,25 @@ pub trait SaysOfActs {
     fn said(&self) -> Vec<&'static str>;
 }
 
-fn given<const N: usize>(fields: [(&'static str, bool); N]) -> Vec<&'static str> {
+/// Returns the names of the fields that are given.
+pub(crate) fn given_fields<const N: usize>(fields: [(&'static str, bool); N]) -> Vec<&'static str> {
     fields.into_iter().filter(|(_, is_given)| *is_given).map(|(field, _)| field).collect()
 }
 
-fn is_text(text: &Option<String>) -> bool {
+/// Reports whether a text is given and not empty.
+pub(crate) fn is_text(text: &Option<String>) -> bool {
     text.as_ref().is_some_and(|text| !text.is_empty())
 }
 
-fn is_list<T>(list: &Option<Vec<T>>) -> bool {
+/// Reports whether a list is given and not empty.
+pub(crate) fn is_list<T>(list: &Option<Vec<T>>) -> bool {
     list.as_ref().is_some_and(|list| !list.is_empty())
 }
 
 /// Lists the fields that drafts of rule and file releases share.
 macro_rules! said_of_releases {
     ($draft:expr, $labels:literal: $of_labels:ident, $description:literal: $of_description:ident, $($more:expr),+) => {
-        given([
+        given_fields([
             ("release_type", is_text(&$draft.release_type)),
             ($labels, is_list(&$draft.$of_labels)),
             ("client_percent", $draft.client_percent.is_some()),
@@ -145,53 +145,4 @@ macro_rules! said_of_releases {
     };
 }
 
-impl SaysOfActs for ConfigReleaseDraft {
-    fn said(&self) -> Vec<&'static str> {
-        said_of_releases!(self, "betaLabels": beta_labels, "release_description": release_description,
-            ("md5", is_text(&self.md5)),
-            ("id", self.id.is_some_and(|id| id > 0)))
-    }
-}
-
-impl SaysOfActs for RuleReleaseDraft {
-    fn said(&self) -> Vec<&'static str> {
-        said_of_releases!(self, "client_labels": client_labels, "description": description,
-            ("revision", is_text(&self.revision)))
-    }
-}
-
-impl SaysOfActs for ConfigFileDraft {
-    fn said(&self) -> Vec<&'static str> {
-        given([
-            ("content", is_text(&self.content)),
-            ("encrypted", self.encrypted.is_some()),
-            ("encryptAlgo", is_text(&self.encrypt_algo)),
-            ("template", is_text(&self.template)),
-            ("format", is_text(&self.format)),
-            ("comment", is_text(&self.comment)),
-            ("tags", is_list(&self.tags)),
-            ("revision", is_text(&self.revision)),
-            ("request", is_text(&self.request)),
-            ("request_set", is_text(&self.request_set)),
-            ("hold", self.hold.is_some()),
-            ("emergency", is_text(&self.emergency)),
-        ])
-    }
-}
-
-impl SaysOfActs for RuleHead {
-    fn said(&self) -> Vec<&'static str> {
-        given([
-            ("enable", self.enable.is_some()),
-            ("disable", self.disable.is_some()),
-            ("description", is_text(&self.description)),
-            ("priority", self.priority.is_some()),
-            ("metadata", self.metadata.as_ref().is_some_and(|metadata| !metadata.is_empty())),
-            ("revision", is_text(&self.revision)),
-            ("request", is_text(&self.request)),
-            ("request_set", is_text(&self.request_set)),
-            ("hold", self.hold.is_some()),
-            ("emergency", is_text(&self.emergency)),
-        ])
-    }
-}
+pub(crate) use said_of_releases;

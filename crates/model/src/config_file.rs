@@ -5,7 +5,9 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::act_words::{SentFor, check_narrowed, check_type};
+use super::act_words::{
+    SaysOfActs, SentFor, check_narrowed, check_type, given_fields, is_list, is_text, said_of_releases,
+};
 use super::audience::{Audience, ClientLabel, ClientPercent};
 use super::code::{Code, Refusal, placed};
 pub use super::config_format::{Format, Judged};
@@ -14,7 +16,7 @@ pub use super::config_name::{PROPERTIES_SUFFIX, canonical_file, file_of_namespac
 use super::content::Content;
 use super::draft::{lay_over, replace, sparse};
 use super::release::{GivenTime, Pin, Plan, ReleaseOp, ReleaseState, ReleaseType};
-use super::rollout::{RolloutAction, RolloutPlan, StagedRollout};
+use super::rollout::{RolloutAction, RolloutPlan, StagedRollout, rollout_control_fields};
 use super::sealing::{self, Sealing};
 use super::stamp::Stamp;
 use super::time::Timestamp;
@@ -373,3 +375,32 @@ pub struct ConfigPublish {
     pub release: ConfigReleaseDraft,
     pub md5: Option<String>,
 }
+
+impl SaysOfActs for ConfigFileDraft {
+    fn said(&self) -> Vec<&'static str> {
+        given_fields([
+            ("content", is_text(&self.content)),
+            ("encrypted", self.encrypted.is_some()),
+            ("encryptAlgo", is_text(&self.encrypt_algo)),
+            ("template", is_text(&self.template)),
+            ("format", is_text(&self.format)),
+            ("comment", is_text(&self.comment)),
+            ("tags", is_list(&self.tags)),
+            ("revision", is_text(&self.revision)),
+            ("request", is_text(&self.request)),
+            ("request_set", is_text(&self.request_set)),
+            ("hold", self.hold.is_some()),
+            ("emergency", is_text(&self.emergency)),
+        ])
+    }
+}
+
+impl SaysOfActs for ConfigReleaseDraft {
+    fn said(&self) -> Vec<&'static str> {
+        said_of_releases!(self, "betaLabels": beta_labels, "release_description": release_description,
+            ("md5", is_text(&self.md5)),
+            ("id", self.id.is_some_and(|id| id > 0)))
+    }
+}
+
+rollout_control_fields!(ConfigReleaseDraft: release_description);

@@ -12,9 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::audience::{Audience, ClientPercent};
 use super::code::{Code, Refusal};
-use super::config_file::ConfigReleaseDraft;
 use super::release::{ReleaseOp, ReleaseType};
-use super::rule::release::RuleReleaseDraft;
 use super::time::Timestamp;
 use super::wire::{Uint32, Uint64, wire_enum};
 use super::{limits, name};
@@ -227,16 +225,16 @@ impl RolloutControl<'_> {
     }
 }
 
-/// Implements [`RolloutControl`] and the initial share for drafts, from the fields of the same names.
+/// Implements [`RolloutControl`] and the initial share for a draft, from the fields of the same names.
 macro_rules! rollout_control_fields {
-    ($($draft:ty: $description:ident),+) => {
-        $( impl $draft {
+    ($draft:ty: $description:ident) => {
+        impl $draft {
             /// Returns the rollout fields. For an action or a signal, the description replaces an absent reason or
             /// comment.
-            pub fn rollout_control(&self) -> RolloutControl<'_> {
+            pub fn rollout_control(&self) -> $crate::rollout::RolloutControl<'_> {
                 let described = self.action.is_some() || self.ok.is_some();
                 let description = self.$description.as_deref().filter(|_| described).unwrap_or_default();
-                RolloutControl {
+                $crate::rollout::RolloutControl {
                     plan: self.plan.as_ref(),
                     action: self.action,
                     ok: self.ok,
@@ -253,11 +251,11 @@ macro_rules! rollout_control_fields {
             pub fn is_for_everybody(&self) -> bool {
                 self.plan.is_none() && self.audience().is_everybody()
             }
-        } )+
+        }
     };
 }
 
-rollout_control_fields!(RuleReleaseDraft: description, ConfigReleaseDraft: release_description);
+pub(crate) use rollout_control_fields;
 
 /// Reports whether an operation gives a gray release to all clients.
 pub fn gives_to_all(op: ReleaseOp, action: Option<RolloutAction>, rollout: Option<&StagedRollout>) -> bool {

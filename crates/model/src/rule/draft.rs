@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fault::Fault;
 use super::{BodyPatch, Rule};
-use crate::model::act_words::SentFor;
+use crate::model::act_words::{SaysOfActs, SentFor, given_fields, is_text};
 use crate::model::code::{Code, Refusal};
 use crate::model::draft::{lay_over, replace, sparse};
 use crate::model::stamp::Stamp;
@@ -165,5 +165,22 @@ impl RuleDraft {
         let shape = rule.body.shape_mut();
         shape.drop_empty();
         shape.settle()
+    }
+}
+
+impl SaysOfActs for RuleHead {
+    fn said(&self) -> Vec<&'static str> {
+        given_fields([
+            ("enable", self.enable.is_some()),
+            ("disable", self.disable.is_some()),
+            ("description", is_text(&self.description)),
+            ("priority", self.priority.is_some()),
+            ("metadata", self.metadata.as_ref().is_some_and(|metadata| !metadata.is_empty())),
+            ("revision", is_text(&self.revision)),
+            ("request", is_text(&self.request)),
+            ("request_set", is_text(&self.request_set)),
+            ("hold", self.hold.is_some()),
+            ("emergency", is_text(&self.emergency)),
+        ])
     }
 }

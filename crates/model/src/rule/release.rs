@@ -6,12 +6,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Family, Rule, RuleType};
-use crate::model::act_words::{SentFor, check_narrowed, check_type};
+use crate::model::act_words::{
+    SaysOfActs, SentFor, check_narrowed, check_type, given_fields, is_list, is_text, said_of_releases,
+};
 use crate::model::audience::{Audience, ClientLabel, ClientPercent};
 use crate::model::code::{Code, Refusal};
 use crate::model::draft::sparse;
 use crate::model::release::{GivenTime, Pin, Plan, ReleaseOp, ReleaseState, ReleaseType};
-use crate::model::rollout::{RolloutAction, RolloutPlan, StagedRollout};
+use crate::model::rollout::{RolloutAction, RolloutPlan, StagedRollout, rollout_control_fields};
 use crate::model::stamp::Stamp;
 use crate::model::time::Timestamp;
 use crate::model::wire::{Uint64, of_no_caller};
@@ -207,3 +209,12 @@ impl RuleReleaseDraft {
         given(&self.new_release_name).map_or(Ok(()), |name| name::check_title("new_release_name", name))
     }
 }
+
+impl SaysOfActs for RuleReleaseDraft {
+    fn said(&self) -> Vec<&'static str> {
+        said_of_releases!(self, "client_labels": client_labels, "description": description,
+            ("revision", is_text(&self.revision)))
+    }
+}
+
+rollout_control_fields!(RuleReleaseDraft: description);
