@@ -35,9 +35,9 @@ class Node:
     """One node of a cluster of one."""
 
     def __init__(self, binary, data):
-        self.api, compat, peer = (f"127.0.0.1:{port}" for port in free_ports(3))
+        self.api, self.compat, peer = (f"127.0.0.1:{port}" for port in free_ports(3))
         self.command = [
-            binary, "serve", "--node-id", "1", "--data-dir", data, "--api-addr", self.api, "--compat-addr", compat,
+            binary, "serve", "--node-id", "1", "--data-dir", data, "--api-addr", self.api, "--compat-addr", self.compat,
             "--peer-addr", peer, "--initial-cluster", f"1={peer}", "--cluster-secret", SECRET,
             "--admin-password", PASSWORD,
         ]
@@ -165,13 +165,13 @@ class Visitor:
         answer.read()
         self.headers = {"Cookie": answer.headers["set-cookie"].split(";")[0], "Accept-Encoding": "gzip"}
 
-    def get(self, path):
+    def get(self, path, wanted=200):
         """Milliseconds to the first byte, the whole page, and how many bytes it took on the wire."""
         begun = time.monotonic()
         self.connection.request("GET", path, headers=self.headers)
         answer = self.connection.getresponse()
         first = (time.monotonic() - begun) * 1000
-        if answer.status != 200:
+        if answer.status != wanted:
             raise SystemExit(f"GET {path}: {answer.status}")
         sent = answer.read()
         packed = answer.headers.get("content-encoding") == "gzip"
