@@ -145,15 +145,20 @@ impl PresentClient {
 }
 
 impl ClientSearch {
-    pub(super) fn wants(&self, client: &PresentClient, catalog: &Catalog) -> bool {
+    /// Reports whether the text is within one of these texts, or within a label as `key=value`. The text of the search
+    /// has to be in lower case.
+    pub(super) fn finds<'a>(&self, texts: impl IntoIterator<Item = &'a str>, labels: &[(String, String)]) -> bool {
         let has = |text: &str| text.to_lowercase().contains(&self.text);
-        let is_found = self.text.is_empty()
-            || client.identity().into_iter().any(has)
-            || client.labels.iter().any(|(key, value)| has(&format!("{key}={value}")));
+        self.text.is_empty()
+            || texts.into_iter().any(has)
+            || labels.iter().any(|(key, value)| has(&format!("{key}={value}")))
+    }
+
+    pub(super) fn wants(&self, client: &PresentClient, catalog: &Catalog) -> bool {
         let is_there = |namespace: &String| {
             client.releases.iter().any(|held| namespace_of(catalog, &held.thing) == Some(namespace.as_str()))
         };
-        is_found
+        self.finds(client.identity(), &client.labels)
             && self.protocol.is_none_or(|protocol| client.protocols.contains(&protocol))
             && self.state.is_none_or(|state| client.state() == state)
             && self.namespace.as_ref().is_none_or(is_there)

@@ -2,74 +2,135 @@
 //!
 //! Other queries begin with a release and return its clients; this one begins with the clients.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use tokio::time::Instant;
 
 use super::client_list::{ClientSearch, HeldRelease, PresentClient, PresentClients, Protocol};
 use super::entry::{DeliveredVersion, Subscriber, Topic};
+use super::holders::client_mark;
 use super::{Applied, HoldState, Subscribers, streaming};
 use crate::catalog::Catalog;
 use crate::catalog::history::Thing;
 use crate::model::config_file::ConfigKey;
 use crate::model::limits;
+use crate::model::rule::Family;
 
 impl Subscribers {
     /// Returns the present clients that match, at most [`limits::CLIENTS_TOLD_MAX`].
+    ///
+    /// Most clients have one topic and no stream. Those are first only counted, by their state, and rows are made for
+    /// the clients that are returned.
     pub(super) fn present(&self, catalog: &Catalog, search: &ClientSearch) -> PresentClients {
         let search = ClientSearch { text: search.text.to_lowercase(), ..search.clone() };
-        let mut found: HashMap<[String; 3], PresentClient> = HashMap::new();
-        let mut take = |client: PresentClient| {
-            let identity = client.identity().map(str::to_owned);
-            match found.get_mut(&identity) {
-                Some(known) => known.merge(client),
-                None => drop(found.insert(identity, client)),
-            }
-        };
-        self.each_there(None, |entry, now| take(present(entry, catalog, now)));
-        streaming::present(&self.streams, catalog, &mut take);
-        let mut clients: Vec<_> = found.into_values().filter(|client| search.wants(client, catalog)).collect();
-        let amount = clients.len() as u64;
+        let mut found = MergedClients::default();
+        streaming::present(&self.streams, catalog, &mut |client| found.take(client));
+        let mut topics: HashMap<u64, bool> =
+            found.by_identity.keys().map(|who| (client_mark(texts(who)), true)).collect();
+        self.each_there(None, |entry, _| {
+            topics.entry(entry.marks[0]).and_modify(|has_more| *has_more = true).or_insert(false);
+        });
+        let has_more = |entry: &Subscriber| topics.get(&entry.marks[0]).is_none_or(|has_more| *has_more);
         let mut tally = [0; HoldState::ALL.len()];
+        let mut alone = Vec::new();
+        self.each_there(None, |entry, now| {
+            if has_more(entry) {
+                return found.take(present(entry, catalog, now));
+            }
+            let (state, is_wanted) = judged(entry, catalog, &search);
+            if is_wanted {
+                tally[state as usize] += 1;
+                alone.push((state, entry.marks[0]));
+            }
+        });
+        let mut clients: Vec<_> =
+            found.by_identity.into_values().filter(|client| search.wants(client, catalog)).collect();
         clients.iter().for_each(|client| tally[client.state() as usize] += 1);
+        let amount = tally.iter().sum();
+        if alone.len() > limits::CLIENTS_TOLD_MAX {
+            alone.select_nth_unstable(limits::CLIENTS_TOLD_MAX);
+            alone.truncate(limits::CLIENTS_TOLD_MAX);
+        }
+        let alone: HashSet<u64> = alone.into_iter().map(|(_, mark)| mark).collect();
+        self.each_there(None, |entry, now| {
+            if alone.contains(&entry.marks[0]) && !has_more(entry) {
+                clients.push(present(entry, catalog, now));
+            }
+        });
         clients.sort_by_cached_key(|client| (client.state(), client.identity().map(str::to_owned)));
         clients.truncate(limits::CLIENTS_TOLD_MAX);
         PresentClients { amount, tally, clients }
     }
 }
 
-/// Returns a client as far as one of its topics says.
-fn present(entry: &Subscriber, catalog: &Catalog, now: Instant) -> PresentClient {
-    let heard_ms_ago = u64::try_from((now - entry.heard).as_millis()).unwrap_or(u64::MAX);
-    let held = |thing: Thing, version: u64, is_current: bool| {
-        let subject = match &thing {
-            Thing::File(key) => &key.namespace,
-            Thing::Rule(_, id) => id,
-        };
-        let report = entry.reports.iter().find(|report| report.is_of(subject, version));
-        let state = HoldState::of(report.map(|report| report.applied), is_current);
-        let reason = report.filter(|report| report.applied == Applied::Refused);
-        let message = reason.map(|report| report.message.to_string()).unwrap_or_default();
-        HeldRelease { thing, version, state, message, confirmed_ms_ago: entry.confirmed_ms_ago(now) }
-    };
-    let (protocol, releases) = match (&entry.wants, &entry.given) {
+/// Clients with several topics or streams, merged by identity.
+#[derive(Default)]
+struct MergedClients {
+    by_identity: HashMap<[String; 3], PresentClient>,
+}
+
+impl MergedClients {
+    fn take(&mut self, client: PresentClient) {
+        let identity = client.identity().map(str::to_owned);
+        match self.by_identity.get_mut(&identity) {
+            Some(known) => known.merge(client),
+            None => drop(self.by_identity.insert(identity, client)),
+        }
+    }
+}
+
+fn texts(who: &[String; 3]) -> [&str; 3] {
+    who.each_ref().map(String::as_str)
+}
+
+/// A file or rule that a client has or should have.
+enum HeldThing<'a> {
+    File { namespace: &'a str, group: &'a str, file: &'a str },
+    Rule(Family, &'a str),
+}
+
+impl HeldThing<'_> {
+    /// Returns the namespace of a file, or the id of a rule, by which reports name it.
+    fn reported(&self) -> &str {
+        match self {
+            HeldThing::File { namespace, .. } => namespace,
+            HeldThing::Rule(_, id) => id,
+        }
+    }
+
+    fn namespace<'a>(&'a self, catalog: &'a Catalog) -> Option<&'a str> {
+        match self {
+            HeldThing::File { namespace, .. } => Some(namespace),
+            HeldThing::Rule(family, id) => catalog.rules.of(*family).get(id).map(|rule| rule.namespace.as_str()),
+        }
+    }
+
+    fn to_thing(&self) -> Thing {
+        match self {
+            HeldThing::File { namespace, group, file } => Thing::File(ConfigKey::new(*namespace, *group, *file)),
+            HeldThing::Rule(family, id) => Thing::Rule(*family, (*id).to_owned()),
+        }
+    }
+}
+
+/// Calls `see` with each release of an entry: its subject, the version that the client has, or 0, and whether the
+/// client has the release that it should have.
+fn each_release(entry: &Subscriber, catalog: &Catalog, mut see: impl FnMut(&HeldThing<'_>, u64, bool)) {
+    match (&entry.wants, &entry.given) {
         (Topic::File { group, file, namespaces }, DeliveredVersion::File { namespace, file: given, version, .. }) => {
-            let key = |namespace: &str, file: &str| ConfigKey::new(namespace, &**group, file);
-            let has = key(namespace, given);
-            let release = if entry.is_reported {
-                let is_current = catalog.configs.in_force(&has, *version).is_some();
-                Some(held(Thing::File(has), *version, is_current))
-            } else {
-                match entry.due_file(catalog, namespaces, group, file) {
-                    Some(due) if due.namespace == has.namespace && due.file == has.file => {
-                        let is_current = due.version == *version;
-                        Some(held(Thing::File(has), *version, is_current))
-                    }
-                    Some(due) => Some(held(Thing::File(key(&due.namespace, &due.file)), 0, false)),
-                    None => (*version > 0).then(|| held(Thing::File(has), *version, false)),
+            let has = HeldThing::File { namespace, group, file: given };
+            if entry.is_reported {
+                let key = ConfigKey::new(&**namespace, &**group, &**given);
+                return see(&has, *version, catalog.configs.in_force(&key, *version).is_some());
+            }
+            match entry.due_file(catalog, namespaces, group, file) {
+                Some(due) if *due.namespace == **namespace && *due.file == **given => {
+                    see(&has, *version, due.version == *version);
                 }
-            };
-            (Protocol::Apollo, release.into_iter().collect())
+                Some(due) => see(&HeldThing::File { namespace: &due.namespace, group, file: &due.file }, 0, false),
+                None if *version > 0 => see(&has, *version, false),
+                None => {}
+            }
         }
         (Topic::Rules { family, namespace, service }, DeliveredVersion::Rules(given)) => {
             let label = |key: &str| entry.label(key);
@@ -81,28 +142,62 @@ fn present(entry: &Subscriber, catalog: &Catalog, now: Instant) -> PresentClient
             for release in due.iter().filter(|release| release.rule.enable) {
                 versions.entry(&release.rule.id).or_default().1 = release.version;
             }
-            let held =
-                |(id, (has, due)): (&str, (u64, u64))| held(Thing::Rule(*family, id.to_owned()), has, has == due);
-            (Protocol::Discover, versions.into_iter().map(held).collect())
+            for (id, (has, due)) in versions {
+                see(&HeldThing::Rule(*family, id), has, has == due);
+            }
         }
         (Topic::ReportedRule { family }, DeliveredVersion::Rules(given)) => {
             let active = catalog.rules.of(*family).active();
-            let is_current = |id: &str, version: u64| active.releases_of(id).any(|release| release.version == version);
-            let held = given
-                .iter()
-                .map(|(id, version)| held(Thing::Rule(*family, id.to_string()), *version, is_current(id, *version)));
-            (Protocol::Discover, held.collect())
+            for (id, version) in given.iter() {
+                let is_current = active.releases_of(id).any(|release| release.version == *version);
+                see(&HeldThing::Rule(*family, id), *version, is_current);
+            }
         }
-        _ => (Protocol::Discover, Vec::new()),
-    };
-    let mut releases: Vec<HeldRelease> = releases;
+        _ => {}
+    }
+}
+
+fn protocol(entry: &Subscriber) -> Protocol {
+    if matches!(entry.given, DeliveredVersion::File { .. }) { Protocol::Apollo } else { Protocol::Discover }
+}
+
+/// Returns the state of a client that has this topic only, and whether it is wanted.
+fn judged(entry: &Subscriber, catalog: &Catalog, search: &ClientSearch) -> (HoldState, bool) {
+    let mut worst = None;
+    let mut is_there = search.namespace.is_none();
+    each_release(entry, catalog, |subject, version, is_current| {
+        let report = entry.reports.iter().find(|report| report.is_of(subject.reported(), version));
+        let state = HoldState::of(report.map(|report| report.applied), is_current);
+        worst = worst.into_iter().chain([state]).min();
+        is_there = is_there || subject.namespace(catalog) == search.namespace.as_deref();
+    });
+    let state = worst.unwrap_or(HoldState::Held);
+    let is_wanted = is_there
+        && search.protocol.is_none_or(|wanted| wanted == protocol(entry))
+        && search.state.is_none_or(|wanted| wanted == state)
+        && search.finds([&*entry.address, &*entry.agent], &entry.labels);
+    (state, is_wanted)
+}
+
+/// Returns a client as far as one of its topics says.
+fn present(entry: &Subscriber, catalog: &Catalog, now: Instant) -> PresentClient {
+    let heard_ms_ago = u64::try_from((now - entry.heard).as_millis()).unwrap_or(u64::MAX);
+    let mut releases = Vec::new();
+    each_release(entry, catalog, |subject, version, is_current| {
+        let report = entry.reports.iter().find(|report| report.is_of(subject.reported(), version));
+        let state = HoldState::of(report.map(|report| report.applied), is_current);
+        let reason = report.filter(|report| report.applied == Applied::Refused);
+        let message = reason.map(|report| report.message.to_string()).unwrap_or_default();
+        let confirmed_ms_ago = entry.confirmed_ms_ago(now);
+        releases.push(HeldRelease { thing: subject.to_thing(), version, state, message, confirmed_ms_ago });
+    });
     releases.sort_by(|one, other| one.thing.cmp(&other.thing));
     PresentClient {
         address: entry.address.to_string(),
         agent: entry.agent.to_string(),
         node_id: String::new(),
         labels: entry.labels.to_vec(),
-        protocols: vec![protocol],
+        protocols: vec![protocol(entry)],
         heard_ms_ago,
         releases,
         lists: u64::from(matches!(entry.wants, Topic::Instances { .. })),
