@@ -11,6 +11,8 @@ use super::fields::Fields;
 use super::frame::{Frame, Section, page, page_unproven};
 use super::pager::Pager;
 use super::session::SessionUser;
+use super::texts::Texts;
+use super::time_ago::TimeAgo;
 use crate::catalog::audit::{AuditEvent, Filter};
 use crate::catalog::page::Listed;
 use crate::model::code::{Code, Refusal};
@@ -19,7 +21,7 @@ use crate::model::time::Timestamp;
 
 /// A row of the trail, as text.
 pub(super) struct Change {
-    pub(super) time: String,
+    pub(super) time: TimeAgo,
     pub(super) user: String,
     pub(super) action: String,
     pub(super) kind: String,
@@ -32,9 +34,9 @@ pub(super) struct Change {
 }
 
 impl Change {
-    fn new(event: AuditEvent) -> Change {
+    fn new(t: &Texts, now: Timestamp, event: AuditEvent) -> Change {
         Change {
-            time: event.time.text(),
+            time: TimeAgo::of(t, now, event.time),
             user: event.user,
             action: event.action.into_owned(),
             kind: event.kind.into_owned(),
@@ -46,10 +48,6 @@ impl Change {
             count: event.count,
         }
     }
-}
-
-fn changes(listed: Listed<AuditEvent>) -> Listed<Change> {
-    listed.map(Change::new)
 }
 
 #[derive(Template)]
@@ -71,7 +69,11 @@ impl Trail {
 pub(super) async fn show(State(console): State<Console>, visitor: SessionUser, query: Fields) -> Response {
     let frame = visitor.frame(Section::Setup);
     let found = match wanted(&visitor, &query) {
-        Ok(filter) => console.operations.audit(filter, Pager::page_of(&query), changes).await,
+        Ok(filter) => {
+            let (t, now) = (frame.t, console.node().now());
+            let changes = move |listed: Listed<AuditEvent>| listed.map(|event| Change::new(t, now, event));
+            console.operations.audit(filter, Pager::page_of(&query), changes).await
+        }
         Err(refusal) => Err(refusal),
     };
     match found {

@@ -28,7 +28,7 @@ pub(super) fn check(visitor: &SessionUser, path: &str) -> Result<(), Refusal> {
 fn need(path: &str) -> Need {
     let parts: Vec<_> = path.split('/').skip(2).collect();
     match parts.as_slice() {
-        ["account" | "sign-out" | "language"] => Need::Nothing,
+        ["account" | "sign-out" | "language" | "explain"] => Need::Nothing,
         // Approvers need no edit right, and a requester may withdraw: the operation checks which applies.
         ["requests", _] => Need::Nothing,
         ["accounts"] => Need::Everywhere(Verb::Manage),
@@ -56,6 +56,7 @@ mod tests {
         let rows = [
             ("/ui/language", Need::Nothing),
             ("/ui/account", Need::Nothing),
+            ("/ui/explain", Need::Nothing),
             ("/ui/requests/1", Need::Nothing),
             ("/ui/accounts", Need::Everywhere(Verb::Manage)),
             ("/ui/cluster", Need::Everywhere(Verb::Operate)),

@@ -8,7 +8,7 @@ use super::Console;
 use super::fields::Fields;
 use super::frame::{Frame, Section, page};
 use super::home::thing_of;
-use super::listing::{Chip, chips};
+use super::listing::{Chip, chips, cut};
 use super::pager::Pager;
 use super::pictures::holders::{class, word};
 use super::session::SessionUser;
@@ -77,12 +77,18 @@ pub(super) async fn show(State(console): State<Console>, visitor: SessionUser, q
     let (present, silent) = console.node().member().present_clients(&search).await;
     let (told, read_scope) = (present.clients.len(), visitor.caller.read_scope());
     let view = console.node().state().view();
-    let seen = present.clients.iter().filter_map(|client| row(&view, frame.t, client, &read_scope));
-    let seen: Vec<_> = seen.collect();
-    let amount = if read_scope.is_whole() { present.amount as usize } else { seen.len() };
-    let offset = Pager::page_of(&query);
-    let rows = seen.into_iter().skip(offset.offset).take(offset.limit).collect();
-    let listed = Listed { rows, ..Listed::amount(amount) };
+    let of_page = Pager::page_of(&query);
+    let rows = |clients: &[PresentClient]| -> Vec<_> {
+        clients.iter().filter_map(|client| row(&view, frame.t, client, &read_scope)).collect()
+    };
+    let listed = if read_scope.is_whole() {
+        // Every client is seen, so those of other pages need no rows.
+        let from = of_page.offset.min(told);
+        let rows = rows(&present.clients[from..(from + of_page.limit).min(told)]);
+        Listed { rows, ..Listed::amount(present.amount as usize) }
+    } else {
+        cut(rows(&present.clients), &of_page)
+    };
     page(&ClientsPage {
         chips: chips(PATH, &query, &states),
         is_cut: (told as u64) < present.amount,

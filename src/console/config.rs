@@ -25,6 +25,8 @@ use super::sheet::FieldKind;
 use super::sheet::edit::edited;
 use super::sheet::read::Sent;
 use super::sheet::show::{Control, FormRenderer};
+use super::texts::Texts;
+use super::time_ago::TimeAgo;
 use crate::catalog::history::Thing;
 use crate::catalog::{Catalog, Op};
 use crate::model::code::{Code, Refusal};
@@ -42,7 +44,7 @@ pub(super) struct FileRow {
     pub(super) group: String,
     pub(super) name: String,
     pub(super) format: &'static str,
-    pub(super) time: String,
+    pub(super) time: TimeAgo,
     pub(super) by: String,
     pub(super) link: String,
     pub(super) in_force: Option<String>,
@@ -52,14 +54,14 @@ pub(super) struct FileRow {
 }
 
 impl FileRow {
-    pub(super) fn of(catalog: &Catalog, file: &ConfigFile) -> FileRow {
+    pub(super) fn of(catalog: &Catalog, t: &Texts, file: &ConfigFile) -> FileRow {
         let in_force = catalog.configs.active_release(&file.key);
         FileRow {
             namespace: file.key.namespace.clone(),
             group: file.key.group.clone(),
             name: file.key.file.clone(),
             format: file.format.word(),
-            time: file.modified.time.text(),
+            time: TimeAgo::of(t, catalog.clock(), file.modified.time),
             by: file.modified.by.clone(),
             link: links::file(&file.key),
             in_force: in_force.map(|release| called(&release.name, release.version)),
@@ -213,7 +215,7 @@ fn of(catalog: &Catalog, frame: Frame, file: &ConfigFile, edits: bool, releases_
         row.is_gray && row.is_active() && release.content == file.content
     };
     FilePage {
-        row: FileRow::of(catalog, file),
+        row: FileRow::of(catalog, frame.t, file),
         some_have_it: rows.iter().zip(&releases).any(has_draft),
         last: LastWork::of(catalog, frame.t, &thing, &file.modified),
         panel: Panel::Overview,

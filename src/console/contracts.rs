@@ -70,7 +70,7 @@ pub(super) async fn list(State(console): State<Console>, visitor: SessionUser, q
         let kinds = kinds_of(&contract.kinds);
         let about = vec![contract.namespace.clone(), contract.names.join(", "), kinds, contract.comment.clone()];
         let class = if contract.mode == ContractMode::Refuse { "fault" } else { "warn" };
-        Row { name: contract.name.clone(), about, badge: (class, contract.mode.word()) }
+        Row { name: contract.name.clone(), about, badge: (class, contract.mode.word()), changed: None }
     };
     let rows = listed.rows.iter().map(row).collect();
     let columns = vec![t.namespace, t.things_named, t.kind, t.comment];

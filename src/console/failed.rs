@@ -39,6 +39,7 @@ impl SessionUser {
             path: self.path.clone(),
             is_behind: self.is_behind,
             namespace: self.namespace(),
+            colour: self.colour(),
             namespaces: self.namespaces(NAMESPACES_MAX),
             waiting: self.waiting(),
             manages: self.caller.grants.may_everywhere(Verb::Manage),

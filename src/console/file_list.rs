@@ -78,11 +78,12 @@ async fn listed(console: &Console, visitor: &SessionUser, query: Fields) -> Resu
     };
     let (state, sorting, rows) = (query.get(STATE).to_owned(), Sorting::of(&query), Pager::page_of(&query));
     let within = query.given("namespace");
+    let t = frame.t;
     let find = move |catalog: &Catalog| {
         let mut found = catalog.configs.list_files(&filter, &Rows::ALL).rows;
         found.retain(|file| is_in(catalog, file, &state));
         sorting.sort(&mut found, by_key, |one, other| one.key.cmp(&other.key));
-        let files = cut(found, &rows).map(|file| FileRow::of(catalog, &file));
+        let files = cut(found, &rows).map(|file| FileRow::of(catalog, t, &file));
         let templates = catalog.templates.list(&None, &Rows::new(0, limits::PAGE_ROWS_MAX)).rows;
         (
             branches(catalog, &read_scope, within.as_deref()),
@@ -91,7 +92,6 @@ async fn listed(console: &Console, visitor: &SessionUser, query: Fields) -> Resu
         )
     };
     let (branches, files, templates) = console.operations.scan(FAR, find, |found| found).await?;
-    let t = frame.t;
     let states = [("", t.all), ("draft", t.draft_differs), ("new", t.not_released), ("gray", t.gray)];
     let mut columns = vec![("name", t.name), ("namespace", t.namespace), ("group", t.group), ("", t.format)];
     if query.is_set("group") {

@@ -54,6 +54,8 @@ pub(super) struct Frame {
     pub(super) is_behind: bool,
     /// Namespace of the page's address; empty for all.
     pub(super) namespace: String,
+    /// Colour of that namespace, by its metadata; empty for none.
+    pub(super) colour: &'static str,
     /// Names of the namespaces that the visitor sees, sorted.
     pub(super) namespaces: Vec<String>,
     /// Number of requests that the visitor may decide or carry out.
@@ -82,6 +84,7 @@ impl Frame {
             path: String::new(),
             is_behind: false,
             namespace: String::new(),
+            colour: "",
             namespaces: Vec::new(),
             waiting: 0,
             manages: true,
@@ -123,6 +126,11 @@ impl Frame {
             Some(kind) => &path[.."/ui/rules/".len() + kind.len()],
             None => self.section.list(),
         }
+    }
+
+    /// Reports whether this is the page of search results, which the search field leads to.
+    pub(super) fn is_search(&self) -> bool {
+        self.path.split('?').next() == Some("/ui/search")
     }
 
     /// Returns `aria-current` for a link to a section.

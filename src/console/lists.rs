@@ -12,6 +12,7 @@ use super::frame::{Frame, Section, page};
 use super::kinds::ResourceKind;
 use super::pager::Pager;
 use super::session::SessionUser;
+use super::time_ago::TimeAgo;
 use crate::catalog::Catalog;
 use crate::catalog::namespaces::NamespaceFilter;
 use crate::model::config_template::ConfigTemplate;
@@ -26,6 +27,8 @@ pub(super) struct Row {
     pub(super) name: String,
     pub(super) about: Vec<String>,
     pub(super) badge: (&'static str, &'static str),
+    /// Time of the last change, in the last column.
+    pub(super) changed: Option<TimeAgo>,
 }
 
 #[derive(Template)]
@@ -62,7 +65,8 @@ pub(super) async fn webhooks(State(console): State<Console>, visitor: SessionUse
         };
         let waiting = hooks.pending(&hook.name).to_string();
         let about = vec![hook.url.clone(), progress.delivered.to_string(), waiting, progress.dropped.to_string()];
-        Row { name: hook.name.clone(), about: [about, vec![failed.unwrap_or_default()]].concat(), badge }
+        let about = [about, vec![failed.unwrap_or_default()]].concat();
+        Row { name: hook.name.clone(), about, badge, changed: None }
     };
     let listed = hooks.list(name.as_ref(), &Pager::page_of(&query));
     let pager = Pager::new("/ui/webhooks", &query, &listed);
@@ -80,15 +84,15 @@ pub(super) async fn namespaces(State(console): State<Console>, visitor: SessionU
         ..NamespaceFilter::default()
     };
     let page_of = Pager::page_of(&query);
-    let read_scope = visitor.caller.read_scope();
+    let (read_scope, t) = (visitor.caller.read_scope(), frame.t);
     let find = move |catalog: &Catalog| {
         catalog.namespaces.list(&filter, &page_of).map(|namespace| Row {
             about: vec![
                 catalog.counts_in(&namespace.name, &read_scope).0.to_string(),
                 namespace.comment.clone(),
                 namespace.owners.clone(),
-                namespace.mtime.text(),
             ],
+            changed: Some(TimeAgo::of(t, catalog.clock(), namespace.mtime)),
             name: namespace.name.clone(),
             badge: ("", ""),
         })
@@ -96,7 +100,6 @@ pub(super) async fn namespaces(State(console): State<Console>, visitor: SessionU
     match console.operations.scan(FAR, find, |listed| listed).await {
         Ok(listed) => {
             let pager = Pager::new("/ui/namespaces", &query, &listed);
-            let t = frame.t;
             let columns = vec![t.services, t.comment, t.owners, t.changed];
             let sort = ResourceKind::Namespaces;
             page(&ThingsPage { badges: None, frame, sort, query, columns, rows: listed.rows, pager, edits })
@@ -111,14 +114,15 @@ pub(super) async fn templates(State(console): State<Console>, visitor: SessionUs
     let name = query.name_filter("name");
     let listed = console.node().state().catalog().templates.list(&name, &Pager::page_of(&query));
     let pager = Pager::new("/ui/templates", &query, &listed);
+    let (t, now) = (frame.t, console.node().now());
     let row = |template: &Arc<ConfigTemplate>| Row {
         name: template.name.clone(),
-        about: vec![template.comment.clone(), template.modified.time.text(), template.modified.by.clone()],
+        about: vec![template.comment.clone(), template.modified.by.clone()],
         badge: ("", template.format.word()),
+        changed: Some(TimeAgo::of(t, now, template.modified.time)),
     };
     let rows = listed.rows.iter().map(row).collect();
-    let t = frame.t;
-    let columns = vec![t.comment, t.changed, t.made_by];
+    let columns = vec![t.comment, t.made_by, t.changed];
     let sort = ResourceKind::Templates;
     page(&ThingsPage { badges: Some(t.format), frame, sort, query, columns, rows, pager, edits })
 }

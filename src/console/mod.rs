@@ -15,6 +15,7 @@ mod cluster;
 mod concurrent;
 mod config;
 mod contracts;
+mod curl;
 mod drafting;
 mod explain;
 mod failed;
@@ -39,6 +40,7 @@ mod pictures;
 mod policies;
 mod proxies;
 mod releases;
+mod request_facts;
 mod requests;
 mod resources;
 mod rule_list;
@@ -127,7 +129,8 @@ pub fn router(console: Console) -> Router {
         .route("/ui/rules", get(|| async { Redirect::to("/ui/rules/routings") }))
         .route("/ui/rules/{kind}", get(rule_list::list))
         .route("/ui/rules/{kind}/new", get(rules::new).post(rules::create))
-        .route("/ui/rules/{kind}/explain", get(explain::show))
+        .route("/ui/rules/{kind}/explain", get(explain::show_family))
+        .route(explain::PATH, get(explain::show).post(explain::read_command))
         .route("/ui/rules/{kind}/{id}", get(rules::show).post(rules::save))
         .route("/ui/rules/{kind}/{id}/release", flash.clone().post(rules::release))
         .route("/ui/rules/{kind}/{id}/change", flash.clone().post(rules::change))

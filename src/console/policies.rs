@@ -46,7 +46,7 @@ pub(super) async fn list(State(console): State<Console>, visitor: SessionUser, q
         ];
         let is_frozen = Calendar::of(&policy.freezes).holds(now);
         let badge = if is_frozen { ("warn", t.frozen) } else { ("good", t.not_frozen) };
-        Row { name: policy.name.clone(), about, badge }
+        Row { name: policy.name.clone(), about, badge, changed: None }
     };
     let rows = listed.rows.iter().map(row).collect();
     let columns = vec![t.namespace, t.things_named, t.kind, t.approvals, t.gated_actions, t.freezes, t.comment];

@@ -19,10 +19,13 @@ use super::frame::{Frame, Section, page, page_refused};
 use super::listing::{Chip, chips};
 use super::pager::Pager;
 use super::releases::{Line, compared};
+use super::request_facts::{People, canaries, people, thing_of};
 use super::session::SessionUser;
 use super::texts::{self, Texts};
+use super::time_ago::TimeAgo;
 use crate::catalog::Catalog;
 use crate::catalog::approvals::{Pending, ReleasedRule, RequestFilter};
+use crate::catalog::history::Thing;
 use crate::model::approval::{
     ActBrief, ApprovalRequest, Obstacle, RequestDraft, RequestOp, RequestStanding, RequestState,
 };
@@ -30,7 +33,7 @@ use crate::model::code::{Refusal, placed};
 use crate::model::config_file::ConfigFile;
 use crate::model::grant::Verb;
 use crate::model::limits;
-use crate::model::policy::{Place, PolicyKind};
+use crate::model::policy::PolicyKind;
 use crate::model::rule::EndRole;
 use crate::model::rule::matching::ALL;
 use crate::model::text::NameFilter;
@@ -43,6 +46,8 @@ use crate::sentences;
 const PATH: &str = "/ui/requests";
 /// Maximum number of acts whose changes the page shows: all acts of a request.
 const CHANGES_MAX: usize = limits::REQUEST_SET_ACTS_MAX;
+/// Maximum number of acts whose clients are counted.
+const COUNTED_MAX: usize = 6;
 /// Time limit for the comparison.
 const COMPARED_WITHIN: Duration = Duration::from_secs(2);
 
@@ -67,7 +72,7 @@ pub(super) struct RequestRow {
     pub(super) thing: String,
     pub(super) user: String,
     pub(super) comment: String,
-    asked: String,
+    pub(super) asked: TimeAgo,
     publish_at: String,
     /// Release that the act makes or is about, with its clients and steps.
     meant: Vec<String>,
@@ -94,6 +99,9 @@ struct RequestPage {
     refuses: bool,
     is_own: bool,
     runs: bool,
+    people: People,
+    /// Policies whose freeze holds now, and its end if it is known.
+    freeze: Option<(String, Option<TimeAgo>)>,
 }
 
 /// Change that one act would make.
@@ -111,10 +119,16 @@ struct RequestedChange {
     sentences: Vec<String>,
     /// Page that explains a call before and after the change; empty for a config file.
     explain: String,
+    /// Rule or file, if it exists.
+    thing: Option<Thing>,
+    /// Clients of the rule or file now; `None` if they were not counted.
+    clients: Option<u64>,
+    /// Gray releases now, each with its clients.
+    canaries: Vec<(String, String)>,
 }
 
 impl RequestRow {
-    pub(super) fn of(request: &ApprovalRequest, standing: &RequestStanding, t: &Texts) -> RequestRow {
+    pub(super) fn of(request: &ApprovalRequest, standing: &RequestStanding, now: Timestamp, t: &Texts) -> RequestRow {
         let (class, word) = match request.state {
             RequestState::Open => ("warn", t.open),
             RequestState::Approved => ("warn", t.approved),
@@ -137,7 +151,7 @@ impl RequestRow {
             thing: format!("{}/{}", request.namespace, request.name),
             user: request.created.by.clone(),
             comment: request.comment.clone(),
-            asked: request.created.time.text(),
+            asked: TimeAgo::of(t, now, request.created.time),
             publish_at: request.publish_at.map(Timestamp::text).unwrap_or_default(),
             meant: request.payload.as_ref().map(|payload| meant(&payload.brief())).unwrap_or_default(),
             approvals: request.approvals.iter().map(|given| told(&given.user, &given.comment)).collect(),
@@ -198,7 +212,7 @@ pub(super) async fn list(State(console): State<Console>, visitor: SessionUser, q
         rows: listed
             .rows
             .iter()
-            .map(|request| RequestRow::of(request, &view.standing(now, request), frame.t))
+            .map(|request| RequestRow::of(request, &view.standing(now, request), now, frame.t))
             .collect(),
         pager: Pager::new(PATH, &query, &listed),
         manages: visitor.caller.check_everywhere(Verb::Manage).is_ok(),
@@ -255,10 +269,25 @@ async fn request_page(console: &Console, visitor: &SessionUser, id: &str) -> Res
     let shown: Vec<_> = set.iter().filter(|one| one.is_seen_by(&read_scope)).take(CHANGES_MAX).cloned().collect();
     let hidden = set.len() - shown.len();
     let comparing = (console.clone(), visitor.caller.clone(), visitor.texts);
-    let changes = console.operations.on_scan_turn(move || changes(&comparing, &view, &shown)).await?;
+    let people = if is_pending { people(&view, now, &request, &set) } else { People::default() };
+    let freeze = standing.obstacles.iter().find_map(|one| match one {
+        Obstacle::Freeze { policies, until } => {
+            Some((policies.join(", "), until.map(|until| TimeAgo::until(visitor.texts, now, until))))
+        }
+        _ => None,
+    });
+    let mut changes = console.operations.on_scan_turn(move || changes(&comparing, &view, &shown)).await?;
+    let member = console.node().member();
+    for change in changes.iter_mut().take(COUNTED_MAX) {
+        if let Some(thing) = &change.thing {
+            change.clients = Some(member.clients_with(thing).await.amount);
+        }
+    }
     let frame = visitor.frame(Section::Requests);
     Ok(RequestPage {
-        row: RequestRow::of(&request, &standing, frame.t),
+        people,
+        freeze,
+        row: RequestRow::of(&request, &standing, now, frame.t),
         part_of: request.part_of.clone(),
         changes,
         hidden,
@@ -287,14 +316,18 @@ fn changes(
             told = then.as_ref().map(|side| sentences::rule(t.language(), &side.rule)).unwrap_or_default();
         }
         let is_left_out = begun.elapsed() > COMPARED_WITHIN;
+        let thing = thing_of(view, one);
         RequestedChange {
-            row: RequestRow::of(one, &view.standing(console.node().now(), one), t),
+            row: RequestRow::of(one, &view.standing(console.node().now(), one), console.node().now(), t),
             of: page_of(view, one),
             explain: explain_path(one, pending.as_ref()),
             diff: pending.filter(|_| !is_left_out).map(|pending| lines(console, caller, pending)).unwrap_or_default(),
             is_left_out,
             acts_on,
             sentences: told,
+            canaries: thing.as_ref().map(|thing| canaries(view, thing)).unwrap_or_default(),
+            thing,
+            clients: None,
         }
     };
     acts.iter().map(change).collect()
@@ -351,12 +384,9 @@ fn explain_path(request: &ApprovalRequest, pending: Option<&Pending>) -> String 
 }
 
 fn page_of(catalog: &Catalog, request: &ApprovalRequest) -> String {
-    match (request.kind, request.place()) {
-        (PolicyKind::Rule(family), _) => {
-            let named = catalog.rules.of(family).named(&request.namespace, &request.name);
-            named.map(|rule| super::links::rule(family, &rule.id)).unwrap_or_default()
-        }
-        (_, Place::File(key)) => super::links::file(&key),
-        _ => String::new(),
+    match thing_of(catalog, request) {
+        Some(Thing::Rule(family, id)) => super::links::rule(family, &id),
+        Some(Thing::File(key)) => super::links::file(&key),
+        None => String::new(),
     }
 }

@@ -2,6 +2,7 @@
 
 use super::releases::{ReleaseRow, called};
 use super::texts::Texts;
+use super::time_ago::TimeAgo;
 use crate::catalog::Catalog;
 use crate::model::rule::Rule;
 use crate::model::rule::matching::ALL;
@@ -17,7 +18,7 @@ pub(super) struct RuleRow {
     pub(super) about: String,
     pub(super) priority: u32,
     pub(super) enable: bool,
-    pub(super) time: String,
+    pub(super) time: TimeAgo,
     /// Active normal release; `None` if there is none.
     pub(super) in_force: Option<String>,
     /// True if there is an active normal release and the saved rule differs from it.
@@ -57,7 +58,7 @@ impl RuleRow {
             about: about(rule),
             priority: rule.priority,
             enable: rule.enable,
-            time: rule.modified.time.text(),
+            time: TimeAgo::of(t, catalog.clock(), rule.modified.time),
             in_force: normal.map(|release| called(&release.name, release.version)),
             differs: normal.is_some_and(|release| release.rule.revision != rule.revision),
             grays: grays.filter(|row| row.is_gray && row.is_active()).count(),

@@ -17,7 +17,8 @@ use super::listing::{Chip, Heading, STATE, Sorting, chips, cut, headings};
 use super::pager::Pager;
 use super::rule_rows::{RuleRow, columns};
 use super::session::SessionUser;
-use super::texts;
+use super::texts::Texts;
+use super::time_ago::TimeAgo;
 use crate::catalog::aliases::AliasFilter;
 use crate::catalog::instances::{InstanceCounts, InstanceFilter};
 use crate::catalog::page::Page as Rows;
@@ -41,19 +42,22 @@ struct ServiceRow {
     comment: String,
     owners: String,
     counts: InstanceCounts,
-    time: String,
+    time: TimeAgo,
     link: String,
 }
 
+/// A service with the numbers of its instances.
+type ServiceCounts = (InstanceCounts, Arc<Service>);
+
 impl ServiceRow {
-    fn of(catalog: &Catalog, service: &Service) -> ServiceRow {
+    fn of(catalog: &Catalog, t: &Texts, service: &Service) -> ServiceRow {
         ServiceRow {
             namespace: service.namespace.clone(),
             name: service.name.clone(),
             comment: service.comment.clone(),
             owners: service.owners.clone(),
             counts: catalog.instances.of_service(&service.namespace, &service.name),
-            time: service.mtime.text(),
+            time: TimeAgo::of(t, catalog.clock(), service.mtime),
             link: links::service(&service.namespace, &service.name),
         }
     }
@@ -62,12 +66,17 @@ impl ServiceRow {
 impl ServiceRow {
     /// Returns the class of the badge for its health.
     fn health(&self) -> &'static str {
-        match (self.counts.total, self.counts.healthy) {
-            (0, _) => "",
-            (_, 0) => "fault",
-            (total, healthy) if healthy + self.counts.isolated < total => "warn",
-            _ => "good",
-        }
+        health(self.counts)
+    }
+}
+
+/// Returns the class of the badge for the health of instances.
+pub(super) fn health(counts: InstanceCounts) -> &'static str {
+    match (counts.total, counts.healthy) {
+        (0, _) => "",
+        (_, 0) => "fault",
+        (total, healthy) if healthy + counts.isolated < total => "warn",
+        _ => "good",
     }
 }
 
@@ -98,24 +107,25 @@ async fn listed(console: &Console, visitor: &SessionUser, query: Fields) -> Resu
         ..ServiceFilter::default()
     };
     let (state, sorting, rows) = (query.get(STATE).to_owned(), Sorting::of(&query), Pager::page_of(&query));
+    let t = visitor.texts;
     let find = move |catalog: &Catalog| {
-        let counts = |service: &Service| catalog.instances.of_service(&service.namespace, &service.name);
-        let mut found = catalog.services.list(&filter, &catalog.instances, &Rows::ALL).rows;
-        found.retain(|service| is_in(counts(service), &state));
-        let by_key = |key: &str, one: &Arc<Service>, other: &Arc<Service>| match key {
+        let found = catalog.services.list(&filter, &catalog.instances, &Rows::ALL).rows.into_iter();
+        let counted = found.map(|one| (catalog.instances.of_service(&one.namespace, &one.name), one));
+        let mut found: Vec<_> = counted.filter(|(counts, _)| is_in(*counts, &state)).collect();
+        let by_key = |key: &str, (counts, one): &ServiceCounts, (counts_of_other, other): &ServiceCounts| match key {
             "name" => one.name.cmp(&other.name),
             "namespace" => one.namespace.cmp(&other.namespace),
-            "health" => health_of(counts(one)).total_cmp(&health_of(counts(other))),
+            "health" => health_of(*counts).total_cmp(&health_of(*counts_of_other)),
             "changed" => one.mtime.cmp(&other.mtime),
             _ => Ordering::Equal,
         };
-        let name = |service: &Service| (service.name.clone(), service.namespace.clone());
-        sorting.sort(&mut found, by_key, |one, other| name(one).cmp(&name(other)));
-        cut(found, &rows).map(|service| ServiceRow::of(catalog, &service))
+        sorting.sort(&mut found, by_key, |(_, one), (_, other)| {
+            (&one.name, &one.namespace).cmp(&(&other.name, &other.namespace))
+        });
+        cut(found, &rows).map(|(_, service)| ServiceRow::of(catalog, t, &service))
     };
     let listed = console.operations.scan(FAR, find, |listed| listed).await?;
     let frame = visitor.frame(Section::Services);
-    let t = frame.t;
     let columns = [
         ("name", t.name),
         ("namespace", t.namespace),
@@ -185,7 +195,7 @@ struct InstanceRow {
     /// Region, zone and campus; empty if unknown.
     place: Vec<String>,
     metadata: Vec<String>,
-    time: String,
+    time: TimeAgo,
 }
 
 #[derive(Template)]
@@ -201,8 +211,6 @@ struct ServicePage {
     /// Headings of the rules.
     headings: Vec<Heading>,
     rules: Vec<RuleRow>,
-    /// Families for which a request to it can be explained: path and name.
-    families: Vec<(&'static str, &'static str)>,
     edits: bool,
 }
 
@@ -249,7 +257,7 @@ fn whole(
         isolate: instance.isolate,
         place: place(&instance.location),
         metadata: instance.metadata.iter().map(|(key, value)| format!("{key}={value}")).collect(),
-        time: instance.mtime.text(),
+        time: TimeAgo::of(frame.t, catalog.clock(), instance.mtime),
     });
     let aliases = AliasFilter {
         service: exactly(name),
@@ -266,14 +274,13 @@ fn whole(
         of_it.map(|rule| RuleRow::of(catalog, frame.t, &rule)).collect::<Vec<_>>()
     };
     Ok(ServicePage {
-        row: ServiceRow::of(catalog, service),
+        row: ServiceRow::of(catalog, frame.t, service),
         metadata: service.metadata.iter().map(|(key, value)| (key.clone(), value.clone())).collect(),
         pager: Pager::new("/ui/service", query, &instances),
         instances: instances.rows,
         aliases: aliases.rows.iter().map(|alias| (alias.alias_namespace.clone(), alias.alias.clone())).collect(),
         headings: headings(PATH, query, &columns(frame.t).map(|(_, title)| ("", title))),
         rules: Family::ALL.iter().flat_map(about).collect(),
-        families: Family::ALL.iter().map(|family| (family.kind(), texts::family(frame.t, *family))).collect(),
         edits,
         frame,
     })

@@ -32,6 +32,10 @@ const SESSION_SECONDS: u64 = 7 * 24 * 3600;
 const MANAGERS_NAMED: usize = 3;
 const LANGUAGE_SECONDS: u64 = 365 * 24 * 3600;
 
+/// Key in the metadata of a namespace, and the colours that it may have.
+const COLOUR: &str = "colour";
+const COLOURS: [&str; 5] = ["red", "orange", "green", "blue", "purple"];
+
 /// Returns the value of a cookie.
 fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let pairs =
@@ -117,6 +121,16 @@ impl SessionUser {
     pub(super) fn namespace(&self) -> String {
         let query = self.path.split_once('?').map_or("", |(_, query)| query);
         Fields::parse(query.as_bytes()).get("namespace").to_owned()
+    }
+
+    /// Returns the colour of that namespace, which its metadata name; empty for none, and for other words.
+    pub(super) fn colour(&self) -> &'static str {
+        let view = self.console.node().state().view();
+        let name = self.namespace();
+        let is_seen = self.caller.read_scope().sees_namespace(&name);
+        let namespace = view.namespaces.get(&name).filter(|_| is_seen);
+        let word = namespace.and_then(|namespace| namespace.metadata.get(COLOUR));
+        COLOURS.into_iter().find(|colour| word.is_some_and(|word| word == colour)).unwrap_or_default()
     }
 
     /// Returns the names of the first namespaces that the visitor sees, sorted.

@@ -1,5 +1,7 @@
 //! Explanation of the rules that apply to a request.
 
+use std::collections::BTreeMap;
+
 use super::reach::on_service;
 use super::rules::instances_of;
 use super::{Caller, FAR, Operations};
@@ -33,6 +35,24 @@ impl Operations {
         self.scan(FAR, find, move |question| question.answer(answer)).await
     }
 
+    /// Explains a request by each of these families, for all clients that may get different rules, and by saved rules.
+    pub async fn explain_sides<A: Send + 'static>(
+        &self,
+        caller: &Caller,
+        families: Vec<Family>,
+        sketch: Sketch,
+        answer: impl Fn(&Explanation<'_>) -> A + Send + 'static,
+    ) -> Result<Vec<Sides<A>>, Refusal> {
+        sketch.check()?;
+        let read_scope = caller.read_scope();
+        let find = move |catalog: &Catalog| {
+            let sides = |family: &Family| SidesInput::of(catalog, *family, &sketch, &read_scope);
+            families.iter().map(sides).collect::<Vec<_>>()
+        };
+        let judge = move |found: Vec<SidesInput>| found.iter().map(|sides| sides.answer(&answer)).collect();
+        self.scan(FAR, find, judge).await
+    }
+
     /// Explains both the present rules and those that would be in force once a request for approval is carried out.
     pub async fn explain_request<A: Send + 'static>(
         &self,
@@ -62,6 +82,55 @@ impl Operations {
             move |found: Result<[ExplainInput; 2], Refusal>| Ok(found?.map(|question| question.answer(&answer)));
         self.scan(FAR, find, judge).await?
     }
+}
+
+/// Explanations of a request by the rules of one family, side by side.
+pub struct Sides<A> {
+    pub family: Family,
+    /// Explanation by the released rules that the client of the sketch gets.
+    pub own: A,
+    /// Explanations for clients outside of every canary, and for clients within them; `None` without a canary.
+    pub audiences: Option<[A; 2]>,
+    pub saved: A,
+}
+
+struct SidesInput {
+    own: ExplainInput,
+    audiences: Option<[ExplainInput; 2]>,
+    saved: ExplainInput,
+}
+
+impl SidesInput {
+    fn of(catalog: &Catalog, family: Family, sketch: &Sketch, read_scope: &ReadScope) -> SidesInput {
+        let input = |sketch: Sketch| ExplainInput::of(catalog, family, sketch, read_scope);
+        let own = input(Sketch { draft: false, ..sketch.clone() });
+        let audiences = (!own.rollouts.is_empty()).then(|| {
+            let outside = || input(Sketch { draft: false, client_labels: BTreeMap::new(), ..sketch.clone() });
+            let (live, mut canary) = (outside(), outside());
+            canary.judged = in_canaries(canary.judged, &canary.rollouts);
+            canary.crowded = crowded(catalog, &canary.judged);
+            [live, canary]
+        });
+        SidesInput { own, audiences, saved: input(Sketch { draft: true, ..sketch.clone() }) }
+    }
+
+    fn answer<A>(&self, answer: &impl Fn(&Explanation<'_>) -> A) -> Sides<A> {
+        Sides {
+            family: self.own.family,
+            own: self.own.answer(answer),
+            audiences: self.audiences.as_ref().map(|both| both.each_ref().map(|one| one.answer(answer))),
+            saved: self.saved.answer(answer),
+        }
+    }
+}
+
+/// Returns the rules of a client that is within every canary: the newest one of each rule.
+fn in_canaries(mut live: Vec<Candidate>, rollouts: &[Rollout]) -> Vec<Candidate> {
+    for gray in rollouts.iter().filter_map(|rollout| rollout.grays.first()) {
+        live.retain(|candidate| candidate.rule.id != gray.rule.id);
+        live.push(Candidate::released(gray));
+    }
+    live
 }
 
 /// Input of an explanation.

@@ -64,6 +64,7 @@ use scan_limiter::TurnsByKind;
 
 pub use caller::{Caller, new_token, token_hash};
 pub use contracts::TrialDraft;
+pub use explain::Sides;
 pub use passwords::hash_password;
 pub use reach::XdsWarnings;
 pub use resealing::Resealing;

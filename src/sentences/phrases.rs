@@ -34,6 +34,9 @@ phrases! {
     for_nothing(): "The rule names no service: it is for no calls.", "规则没有指定服务：不作用于任何调用。";
     and_more(count): "And {count} more.", "另有 {count} 条。";
     more_items(count): "{count} more", "另外 {count} 项";
+    has_value(asked, value): "{asked}: it is {value}", "{asked}：实际为 {value}";
+    has_none(asked): "{asked}: there is none", "{asked}：没有此值";
+    has_number(asked, number): "{asked}: number {number} of 100", "{asked}：编号为 {number}（共 100）";
     beside(first, second): "{first} {second}", "{first}{second}";
     then(first, second): "{first}; {second}", "{first}；{second}";
     stop(clause): "{clause}.", "{clause}。";

@@ -90,6 +90,11 @@ impl History {
         self.by_subject.get(thing).into_iter().flat_map(|of_subject| of_subject.events.iter().rev())
     }
 
+    /// Returns the things that have events, each with its newest one.
+    pub fn newest(&self) -> impl Iterator<Item = (&Thing, &Arc<Event>)> {
+        self.by_subject.iter().filter_map(|(thing, of_subject)| Some((&**thing, of_subject.events.last()?)))
+    }
+
     /// Returns the events of a thing with their numbers, newest first.
     pub fn numbered(&self, thing: &Thing) -> Vec<Numbered> {
         let Some(of_subject) = self.by_subject.get(thing) else { return Vec::new() };

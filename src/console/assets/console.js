@@ -1,13 +1,31 @@
 // What spares a key or a reload; every page works without it.
 
-// "/" goes to the search, unless one is typing.
+// "/" goes to the search, unless one is typing; Ctrl-K and Command-K always do.
 document.addEventListener("keydown", (event) => {
   const typing = event.target.closest("input, textarea, select");
-  if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey) {
+  const command = event.ctrlKey || event.metaKey;
+  if ((event.key === "/" && !typing && !command) || (event.key.toLowerCase() === "k" && command)) {
     event.preventDefault();
-    document.getElementById("find")?.focus();
+    document.getElementById("find")?.select();
   }
 });
+
+// On a phone rows are stacked, each cell with the heading of its column. They stay a table for screen readers.
+for (const table of document.querySelectorAll(".wide table")) {
+  const titles = [...table.querySelectorAll("thead th")].map((title) => title.textContent.trim());
+  if (!titles.length) continue;
+  table.classList.add("stack");
+  table.setAttribute("role", "table");
+  for (const row of table.rows) {
+    row.setAttribute("role", "row");
+    for (const [at, cell] of [...row.cells].entries()) {
+      const heads = cell.tagName === "TH";
+      cell.setAttribute("role", !heads ? "cell" : cell.scope === "col" ? "columnheader" : "rowheader");
+      if (!heads && titles[at]) cell.dataset.label = titles[at];
+    }
+  }
+  for (const part of [table.tHead, ...table.tBodies]) part.setAttribute("role", "rowgroup");
+}
 
 // A choice that is complete is sent at once.
 for (const select of document.querySelectorAll("select[data-submit]")) {

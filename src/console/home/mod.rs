@@ -9,6 +9,7 @@ use axum::response::Response;
 use super::Console;
 use super::fields::Fields;
 use super::frame::{Frame, Section, page};
+use super::requests::RequestRow;
 use super::session::SessionUser;
 use crate::catalog::Catalog;
 use crate::catalog::history::Thing;
@@ -16,7 +17,7 @@ use crate::format::types::NodeId;
 use crate::operations::FAR;
 use crate::subscribers::HoldState;
 use crate::subscribers::client_list::{ClientSearch, PresentClient, PresentClients};
-use work::{Request, Shown, UnderWay, Unhealthy, UnreleasedDraft, Work, Worked};
+use work::{Shown, UnderWay, Unhealthy, UnreleasedDraft, Work, Worked};
 
 pub(super) use work::thing_of;
 
@@ -31,8 +32,8 @@ const MESSAGE_CHARS_SHOWN: usize = 160;
 #[template(path = "home.html")]
 struct HomePage {
     frame: Frame,
-    waiting: Shown<Request>,
-    own: Shown<Request>,
+    waiting: Shown<RequestRow>,
+    own: Shown<RequestRow>,
     under_way: Shown<UnderWay>,
     drafts: Shown<UnreleasedDraft>,
     unhealthy: Shown<Unhealthy>,

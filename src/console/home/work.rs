@@ -8,7 +8,7 @@ use crate::catalog::configs::FileFilter;
 use crate::catalog::history::Thing;
 use crate::catalog::instances::InstanceCounts;
 use crate::catalog::page::Page as Rows;
-use crate::catalog::rules::RuleFilter;
+use crate::catalog::rules::{Active, RuleFilter};
 use crate::catalog::services::ServiceFilter;
 use crate::console::inbox;
 use crate::console::links;
@@ -20,8 +20,9 @@ use crate::controllers::subscribers::ClusterSubscribers;
 use crate::model::approval::ApprovalRequest;
 use crate::model::config_file::{ConfigFile, ConfigKey};
 use crate::model::grant::{ReadScope, Verb};
-use crate::model::release::Event;
+use crate::model::release::{Event, ReleaseType};
 use crate::model::rule::{Family, Rule};
+use crate::model::stamp::Stamp;
 use crate::model::text::NameFilter;
 use crate::model::time::Timestamp;
 use crate::operations::Caller;
@@ -56,9 +57,9 @@ impl<T> Shown<T> {
 
 pub(super) struct Work {
     /// Requests that the visitor may decide or carry out.
-    pub(super) waiting: Shown<Request>,
+    pub(super) waiting: Shown<RequestRow>,
     /// Pending requests of the visitor.
-    pub(super) own: Shown<Request>,
+    pub(super) own: Shown<RequestRow>,
     /// Rollouts and gray releases.
     pub(super) under_way: Shown<UnderWay>,
     /// Drafts that differ from what clients get, the oldest first.
@@ -66,11 +67,6 @@ pub(super) struct Work {
     /// Services with unhealthy instances, the worst first.
     pub(super) unhealthy: Shown<Unhealthy>,
     pub(super) newest: Vec<Worked>,
-}
-
-pub(super) struct Request {
-    pub(super) row: RequestRow,
-    pub(super) asked: TimeAgo,
 }
 
 /// A rule or file as a page names it.
@@ -145,66 +141,124 @@ pub(super) struct Worked {
     pub(super) time: TimeAgo,
 }
 
-/// Facts about one rule or file.
-struct Facts {
-    thing: Thing,
-    named: Named,
-    grays: Vec<(ReleaseRow, Timestamp)>,
-    /// Draft that differs from the releases: its author, its time, and whether clients get nothing.
-    draft: Option<(String, Timestamp, bool)>,
+/// A rule or file of the walk.
+#[derive(Clone)]
+enum Tracked {
+    Rule(Arc<Rule>),
+    File(Arc<ConfigFile>),
+}
+
+impl Tracked {
+    fn thing(&self) -> Thing {
+        match self {
+            Tracked::Rule(rule) => Thing::Rule(rule.family(), rule.id.clone()),
+            Tracked::File(file) => Thing::File(file.key.clone()),
+        }
+    }
+
+    fn named(&self, t: &'static Texts) -> Named {
+        match self {
+            Tracked::Rule(rule) => named_rule(t, rule),
+            Tracked::File(file) => named_file(t, &file.key),
+        }
+    }
+
+    /// Returns the last change of the draft.
+    fn modified(&self) -> &Stamp {
+        match self {
+            Tracked::Rule(rule) => &rule.modified,
+            Tracked::File(file) => &file.modified,
+        }
+    }
+}
+
+/// Rules and files that have something to do; they get names once those to show are chosen.
+#[derive(Default)]
+struct OpenWork {
+    /// Gray releases with their times.
+    grays: Vec<(Timestamp, Tracked, ReleaseRow)>,
+    /// Drafts that differ from the releases, and whether clients get nothing.
+    drafts: Vec<(Tracked, bool)>,
+}
+
+impl OpenWork {
+    fn see_rule(&mut self, active: &Active, rule: &Arc<Rule>) {
+        let (mut is_out, mut is_new, mut has_gray) = (false, true, false);
+        for release in active.releases_of(&rule.id) {
+            is_out |= release.rule.revision == rule.revision;
+            if release.release_type == ReleaseType::Gray {
+                has_gray = true;
+                let row = ReleaseRow::of_rule(release);
+                self.grays.push((release.modified.time, Tracked::Rule(rule.clone()), row));
+            } else {
+                is_new = false;
+            }
+        }
+        if !is_out {
+            self.drafts.push((Tracked::Rule(rule.clone()), is_new && !has_gray));
+        }
+    }
+
+    fn see_file(&mut self, catalog: &Catalog, file: &Arc<ConfigFile>) {
+        let normal = catalog.configs.active_release(&file.key);
+        let (mut is_out, mut has_gray) = (normal.is_some_and(|release| release.content == file.content), false);
+        if catalog.configs.has_gray(&file.key) {
+            for release in catalog.configs.versions_of(&file.key) {
+                let row = ReleaseRow::of_file(&release);
+                if row.is_gray && row.is_active() {
+                    has_gray = true;
+                    is_out |= release.content == file.content;
+                    self.grays.push((release.modified.time, Tracked::File(file.clone()), row));
+                }
+            }
+        }
+        if !is_out {
+            self.drafts.push((Tracked::File(file.clone()), normal.is_none() && !has_gray));
+        }
+    }
 }
 
 impl Work {
     pub(super) fn of(catalog: &Catalog, t: &'static Texts, caller: &Caller, namespace: Option<&str>) -> Work {
         let (now, scope) = (catalog.clock(), caller.read_scope());
         let moment = |time: Timestamp| TimeAgo::of(t, now, time);
-        let request = |one: Arc<ApprovalRequest>| Request {
-            row: RequestRow::of(&one, &catalog.standing(now, &one), t),
-            asked: moment(one.created.time),
-        };
+        let request = |one: Arc<ApprovalRequest>| RequestRow::of(&one, &catalog.standing(now, &one), now, t);
         let within = |name: &str| namespace.is_none_or(|wanted| wanted == name);
         let of_namespace = |mut found: Vec<Arc<ApprovalRequest>>| {
             found.retain(|one| within(&one.namespace));
             Shown::first(found).map(request)
         };
         let exactly = namespace.map(|name| NameFilter::Exact(name.to_owned()));
-        let (mut under_way, mut drafts, mut newest) = (Vec::new(), Vec::new(), Newest::default());
-        let mut see = |facts: Facts| {
-            let Facts { thing, named, grays, draft } = facts;
-            newest.see(catalog, &thing, &named);
-            let releases_it = caller.grants.may(Verb::Release, &named.scope.0, &named.scope.1);
-            for (release, time) in grays {
-                under_way.push((
-                    Reverse(time),
-                    UnderWay {
-                        change_path: change_path(&named.link),
-                        called: called(&release.name, release.version),
-                        began: moment(time),
-                        thing: thing.clone(),
-                        named: named.clone(),
-                        release,
-                        clients: None,
-                        releases_it,
-                    },
-                ));
-            }
-            if let Some((by, time, is_new)) = draft {
-                drafts.push((time, named, by, is_new));
-            }
-        };
+        let mut walk = OpenWork::default();
         for family in Family::ALL {
             let filter = RuleFilter { namespace: exactly.clone(), read_scope: scope.clone(), ..RuleFilter::default() };
-            for rule in catalog.rules.of(*family).list(&filter, &Rows::ALL).rows {
-                see(of_rule(catalog, t, *family, &rule));
-            }
+            let book = catalog.rules.of(*family);
+            book.list(&filter, &Rows::ALL).rows.iter().for_each(|rule| walk.see_rule(book.active(), rule));
         }
         let filter = FileFilter { namespace: exactly.clone(), read_scope: scope.clone(), ..FileFilter::default() };
-        for file in catalog.configs.list_files(&filter, &Rows::ALL).rows {
-            see(of_file(catalog, t, &file));
-        }
-        under_way.sort_by_key(|(time, _)| *time);
-        drafts.sort_by(|one, other| (one.0, &one.1.name).cmp(&(other.0, &other.1.name)));
-        let services = ServiceFilter { namespace: exactly, read_scope: scope, ..ServiceFilter::default() };
+        catalog.configs.list_files(&filter, &Rows::ALL).rows.iter().for_each(|file| walk.see_file(catalog, file));
+        walk.grays.sort_by_key(|(time, ..)| Reverse(*time));
+        walk.drafts.sort_by_key(|(of, _)| of.modified().time);
+        let under_way = Shown::first(walk.grays).map(|(time, of, release)| {
+            let named = of.named(t);
+            UnderWay {
+                change_path: change_path(&named.link),
+                called: called(&release.name, release.version),
+                began: moment(time),
+                thing: of.thing(),
+                releases_it: caller.grants.may(Verb::Release, &named.scope.0, &named.scope.1),
+                named,
+                release,
+                clients: None,
+            }
+        });
+        let drafts = Shown::first(walk.drafts).map(|(of, is_new)| UnreleasedDraft {
+            named: of.named(t),
+            by: of.modified().by.clone(),
+            saved: moment(of.modified().time),
+            is_new,
+        });
+        let services = ServiceFilter { namespace: exactly, read_scope: scope.clone(), ..ServiceFilter::default() };
         let services = catalog.services.list(&services, &catalog.instances, &Rows::ALL).rows.into_iter();
         let counted = services.map(|one| (catalog.instances.of_service(&one.namespace, &one.name), one));
         let mut unhealthy: Vec<_> =
@@ -216,19 +270,14 @@ impl Work {
         Work {
             waiting: of_namespace(inbox::waiting_for(catalog, caller)),
             own: of_namespace(inbox::pending_of(catalog, caller)),
-            under_way: Shown::first(under_way).map(|(_, one)| one),
-            drafts: Shown::first(drafts).map(|(time, named, by, is_new)| UnreleasedDraft {
-                named,
-                by,
-                saved: moment(time),
-                is_new,
-            }),
+            under_way,
+            drafts,
             unhealthy: Shown::first(unhealthy).map(|(counts, one)| Unhealthy {
                 name: format!("{} / {}", one.namespace, one.name),
                 link: links::service(&one.namespace, &one.name),
                 counts,
             }),
-            newest: newest.rows(t, now),
+            newest: newest(catalog, t, &scope, namespace),
         }
     }
 }
@@ -237,46 +286,6 @@ fn change_path(link: &str) -> String {
     match link.split_once('?') {
         Some((path, query)) => format!("{path}/change?{query}"),
         None => format!("{link}/change"),
-    }
-}
-
-fn of_rule(catalog: &Catalog, t: &'static Texts, family: Family, rule: &Rule) -> Facts {
-    let active = catalog.rules.of(family).active();
-    let (mut grays, mut is_out) = (Vec::new(), false);
-    for release in active.releases_of(&rule.id) {
-        is_out |= release.rule.revision == rule.revision;
-        let row = ReleaseRow::of_rule(release);
-        if row.is_gray {
-            grays.push((row, release.modified.time));
-        }
-    }
-    let is_new = active.normal(&rule.id).is_none();
-    Facts {
-        thing: Thing::Rule(family, rule.id.clone()),
-        named: named_rule(t, rule),
-        draft: (!is_out).then(|| (rule.modified.by.clone(), rule.modified.time, is_new && grays.is_empty())),
-        grays,
-    }
-}
-
-fn of_file(catalog: &Catalog, t: &'static Texts, file: &ConfigFile) -> Facts {
-    let normal = catalog.configs.active_release(&file.key);
-    let mut is_out = normal.is_some_and(|release| release.content == file.content);
-    let mut grays = Vec::new();
-    if catalog.configs.has_gray(&file.key) {
-        for release in catalog.configs.versions_of(&file.key) {
-            let row = ReleaseRow::of_file(&release);
-            if row.is_gray && row.is_active() {
-                is_out |= release.content == file.content;
-                grays.push((row, release.modified.time));
-            }
-        }
-    }
-    Facts {
-        thing: Thing::File(file.key.clone()),
-        named: named_file(t, &file.key),
-        draft: (!is_out).then(|| (file.modified.by.clone(), file.modified.time, normal.is_none() && grays.is_empty())),
-        grays,
     }
 }
 
@@ -314,31 +323,49 @@ pub(in crate::console) fn thing_of(
     }
 }
 
-/// The newest changes, newest first.
-#[derive(Default)]
-struct Newest(Vec<(Arc<Event>, Named)>);
+/// Adds a change to the newest ones, which are sorted.
+fn insert<'a>(found: &mut Vec<(&'a Thing, &'a Arc<Event>)>, thing: &'a Thing, event: &'a Arc<Event>) {
+    let at = found.partition_point(|(_, known)| known.time >= event.time);
+    if at < CHANGES_SHOWN {
+        found.insert(at, (thing, event));
+        found.truncate(CHANGES_SHOWN);
+    }
+}
 
-impl Newest {
-    fn see(&mut self, catalog: &Catalog, thing: &Thing, named: &Named) {
-        for event in catalog.history.of(thing).take(CHANGES_SHOWN) {
-            let at = self.0.partition_point(|(known, _)| known.time >= event.time);
-            if at == CHANGES_SHOWN {
-                return;
+/// Returns the newest changes, newest first. The walk goes over the newest change of each thing, and reads further ones
+/// of the few things that have one to show.
+fn newest(catalog: &Catalog, t: &'static Texts, scope: &ReadScope, namespace: Option<&str>) -> Vec<Worked> {
+    let mut candidates: Vec<(&Thing, &Arc<Event>)> = Vec::new();
+    let is_seen = |thing: &Thing| {
+        let is_within = |name: &str| namespace.is_none_or(|wanted| wanted == name);
+        match thing {
+            Thing::File(key) => is_within(&key.namespace) && scope.sees(&key.namespace, &key.group),
+            Thing::Rule(family, id) => {
+                let rule = catalog.rules.of(*family).get(id);
+                rule.is_some_and(|rule| is_within(&rule.namespace) && rule.is_seen_by(scope))
             }
-            self.0.insert(at, (event.clone(), named.clone()));
-            self.0.truncate(CHANGES_SHOWN);
+        }
+    };
+    for (thing, event) in catalog.history.newest() {
+        let is_late = candidates.get(CHANGES_SHOWN - 1).is_none_or(|(_, last)| last.time < event.time);
+        if is_late && is_seen(thing) {
+            insert(&mut candidates, thing, event);
         }
     }
-
-    fn rows(self, t: &'static Texts, now: Timestamp) -> Vec<Worked> {
-        let worked = |(event, named): (Arc<Event>, Named)| Worked {
-            named,
+    let mut found = Vec::new();
+    for (thing, _) in candidates {
+        catalog.history.of(thing).take(CHANGES_SHOWN).for_each(|event| insert(&mut found, thing, event));
+    }
+    let now = catalog.clock();
+    let worked = |(thing, event): (&Thing, &Arc<Event>)| {
+        Some(Worked {
+            named: thing_of(catalog, t, thing, scope)?,
             user: event.user.clone(),
             action: texts::done(t, event.action),
             release: called(&event.release_name, event.version),
             comment: event.comment.clone(),
             time: TimeAgo::of(t, now, event.time),
-        };
-        self.0.into_iter().map(worked).collect()
-    }
+        })
+    };
+    found.into_iter().filter_map(worked).collect()
 }

@@ -219,9 +219,8 @@ texts! {
         sure_transfer: "Let this member lead? Writes wait for about a second.", "让此成员成为主节点？写入会等待约一秒。";
         sure_promote_member: "Give this member a vote?", "给此成员投票权？";
         sure_remove: "Let this member leave for good? Its id is spent.", "让此成员永久离开？其编号不能再用。";
-        explain: "Explain a request", "解释请求";
-        explain_by: "Explain a request to it by the rules of", "按以下规则解释对它的请求";
-        request: "Request", "请求";
+        and_more: "Found and not shown:", "未显示的结果：";
+        explain_request: "Explain a request", "解释请求";
         in_lines:
             "Headers, query, cookies, labels and metadata: name=value, a line for each.",
             "请求头、查询参数、Cookie、标签与元数据：每行一个 name=value。";
@@ -319,7 +318,6 @@ texts! {
         settings: "Settings", "设置";
         backup: "Backup", "备份";
         backup_why: "Taken from any node while it serves; with the command line:", "可在任一运行中的节点上进行；使用命令行：";
-        and_more: "Found and not shown:", "未显示的结果：";
         pages: "Pages", "分页";
         before: "previous", "上一页";
         after: "next", "下一页";
@@ -337,6 +335,7 @@ texts! {
         once_more: "New password once more", "再次输入新密码";
     }
     parts {
+        explain: explain::ExplainTexts;
         home: home::HomeTexts;
         help: help::HelpTexts;
         object: object::ObjectTexts;

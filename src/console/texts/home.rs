@@ -67,6 +67,18 @@ texts! {
             "Clients show up here when they read: Apollo clients at port 8890, Envoy and gRPC at port 15010, \
              programs by POST /v1/Discover.",
             "客户端读取后在此显示：Apollo 客户端使用 8890 端口，Envoy 与 gRPC 使用 15010 端口，程序使用 POST /v1/Discover。";
+        in_contents: "Contents of config files", "配置文件的内容";
+        groups: "Groups of config files", "配置分组";
+        search_text: "Name, address, label or content", "名称、地址、标签或内容";
+        search_about:
+            "Search finds services, rules, config files and their contents, clients, approvals, and for administrators \
+             users. Keys: / or Ctrl-K.",
+            "可搜索服务、规则、配置文件及其内容、客户端、审批，管理员还可搜索用户。快捷键：/ 或 Ctrl-K。";
+        can_approve: "Can approve", "可审批";
+        can_carry_out: "Can carry it out", "可执行";
+        ends: "ends", "结束于";
+        clients_now: "Clients that read it now", "当前读取它的客户端";
+        canary_now: "In a canary now", "当前灰度";
         xds_resources: "Resources of xDS clients", "xDS 客户端的资源";
         none_has: "none", "无";
     }
