@@ -35,6 +35,13 @@ impl Day {
         Day { browser, stdin, told }
     }
 
+    /// Returns the next line of the script.
+    pub(super) async fn next_line(&mut self) -> String {
+        let line = tokio::time::timeout(PART_LIMIT, self.told.next_line()).await;
+        let line = line.unwrap_or_else(|_| panic!("no line within {PART_LIMIT:?}"));
+        line.expect("readable").expect("the script ended early, see above")
+    }
+
     pub(super) async fn comes_to(&mut self, word: &str) {
         let line = tokio::time::timeout(PART_LIMIT, self.told.next_line()).await;
         let line = line.unwrap_or_else(|_| panic!("{word:?} was not told within {PART_LIMIT:?}"));

@@ -208,3 +208,41 @@ async fn a_page_says_that_a_request_waits_and_offers_what_is_possible() {
     api.put("/naming/v1/ratelimits", &json!([{"id": "limit", "priority": 6}])).await.expect_code(200_000);
     assert!(visit.page(path).await.contains(&format!("action=\"{path}/release\"")));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn search_finds_what_its_visitor_may_see_with_its_state() {
+    let cluster = Cluster::start(1).await;
+    let api = cluster.api(1);
+    let grants = json!([{"role": "reader", "namespace": "shop"}]);
+    let users = json!([{"name": "paymaster", "password": "password of paymaster", "grants": grants}]);
+    api.post("/auth/v1/users", &users).await.expect_code(200_000);
+    for namespace in ["shop", "other"] {
+        let sick = json!([{"namespace": namespace, "service": "pay", "host": "10.7.0.1", "port": 1, "healthy": false}]);
+        api.post("/naming/v1/instances", &sick).await.expect_code(200_000);
+        let rule = json!([{"id": format!("{namespace}-limit"), "namespace": namespace, "name": "pay-limit",
+            "service": "pay", "rules": [{"amounts": [{"maxAmount": 7, "validDuration": "1s"}]}]}]);
+        api.post("/naming/v1/ratelimits", &rule).await.expect_code(200_000);
+        api.publish(namespace, "app", "app.properties", "currency=paydollar").await;
+        cluster.apollo(1).config_for("app", "app", &format!("ip=10.7.0.9&label=app%3Dpay-{namespace}")).await;
+    }
+    let admin = Visit::signed_in(&cluster, 1, "admin", ADMIN_PASSWORD).await;
+    let page = admin.page("/ui/search?q=pay").await;
+    for words in [
+        "name=pay\">other / pay</a> <span class=\"badge fault\">0 / 1 healthy",
+        "<a href=\"/ui/rules/ratelimits/shop-limit\">shop / pay-limit</a> <span class=\"badge \">not released",
+        "Contents of config files",
+        "shop / app / app.properties</a> <span class=\"badge good\">In force",
+        "<a href=\"/ui/edit/users?name=paymaster\">paymaster</a>",
+    ] {
+        assert!(page.contains(words), "no {words:?} in {page}");
+    }
+    assert!(page.contains("data-current") && !page.contains("aria-current=\"page\">"), "search is marked: {page}");
+    assert!(admin.page("/ui/search?q=10.7.0.1").await.contains("shop / pay"), "an instance by its host");
+
+    let eve = Visit::signed_in(&cluster, 1, "paymaster", "password of paymaster").await;
+    let page = eve.page("/ui/search?q=pay").await;
+    assert!(page.contains("shop / pay-limit") && page.contains("shop / app / app.properties"), "{page}");
+    assert!(!page.contains("other / ") && !page.contains("/ui/edit/users"), "only what it may see: {page}");
+    let empty = admin.page("/ui/search?q=nowhere").await;
+    assert!(empty.contains("None match."), "{empty}");
+}

@@ -1,6 +1,7 @@
 //! The console: what it lets in, what it shows whom, and a day of a person in a real browser.
 
 mod addresses;
+mod axe;
 mod barred;
 mod day;
 mod explaining;
@@ -89,6 +90,8 @@ async fn pages_tell_browsers_what_they_may_do_and_show_text_as_text() {
         "/ui/rules/ratelimits",
         "/ui/rules/routings/new",
         "/ui/rules/ratelimits/explain?namespace=shop&service=pay",
+        "/ui/explain",
+        "/ui/explain?namespace=shop&service=pay&headers=%3Cscript%3Ealert(1)%3C/script%3E%3D1",
         "/ui/config",
         "/ui/config?namespace=default&group=app",
         "/ui/config/file?namespace=default&group=app&name=application.properties",

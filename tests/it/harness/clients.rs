@@ -223,6 +223,11 @@ pub(crate) async fn python(packages: &str) -> String {
     made(client_file("python"), &[packages], "python3 with venv and a reachable package index").await
 }
 
+/// The path of axe-core.
+pub(crate) async fn axe() -> String {
+    made(client_file("axe"), &[], "python3 with pip and a reachable package index").await
+}
+
 /// The folder of `haproxy` and `nginx`.
 pub(crate) async fn balancers() -> String {
     made(client_file("balancers"), &[], "haproxy and nginx, or Debian's package index").await

@@ -44,7 +44,7 @@ pub(crate) use bad_log::BadLog;
 pub(crate) use balancer::Balancer;
 pub(crate) use beaters::Beaters;
 pub(crate) use built_clients::{BuiltClient, ClientSettings};
-pub(crate) use clients::{Kind, RealClient, balancers, client_file, python};
+pub(crate) use clients::{Kind, RealClient, axe, balancers, client_file, python};
 pub(crate) use cluster::{ADMIN_PASSWORD, CLUSTER_SECRET, Cluster, member_flags};
 pub(crate) use collector::{Collector, Mood, Span};
 pub(crate) use command::{Done, run};
