@@ -146,7 +146,7 @@ pub(super) fn commands() -> Vec<Command> {
             admin: Founder::administrator("u", "h", Timestamp(1)),
             level: Level::FIRST,
         },
-        Command::Raise { level: Level::NEWEST },
+        Command::Raise { level: Level(2) },
         Command::Time(TimeChange::Tick),
         Command::Time(TimeChange::Confirm { doubt: 0 }),
     ]);
