@@ -14,8 +14,11 @@ COPY proto proto
 # A pattern would put all manifests into one folder.
 COPY crates/base/Cargo.toml crates/base/
 COPY crates/catalog/Cargo.toml crates/catalog/
+COPY crates/ctl/Cargo.toml crates/ctl/
 COPY crates/documents/Cargo.toml crates/documents/
 COPY crates/model/Cargo.toml crates/model/
+COPY crates/outbound/Cargo.toml crates/outbound/
+COPY crates/tasks/Cargo.toml crates/tasks/
 COPY crates/validate/Cargo.toml crates/validate/
 COPY scripts/lib.sh scripts/native.sh scripts/
 COPY scripts/native scripts/native

@@ -163,7 +163,7 @@ async fn eventually(is_so: impl Fn() -> bool) {
 
 /// Returns a client for plain HTTP; the library requires a TLS configuration nevertheless.
 fn http() -> reqwest::Client {
-    let tls = thuban::tls::trusting_nobody().expect("a client without authorities");
+    let tls = thuban_outbound::trust::trusting_nobody().expect("a client without authorities");
     #[expect(clippy::disallowed_methods, reason = "this is where it gets its TLS")]
     let builder = reqwest::Client::builder();
     builder.tls_backend_preconfigured(tls).build().expect("a client")

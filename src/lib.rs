@@ -8,7 +8,7 @@
 //! From the top down; a room uses only rooms below it.
 //!
 //! ```text
-//! cli, server            command line; start-up and shutdown of a node
+//! cli, server            command line: commands that run nodes or work on their data; start-up and shutdown of a node
 //! console                web pages, on the management port; uses api only for the JSON form of rules
 //! grpc                   gRPC services (8091, 15010): xDS, client status, health, reflection
 //! api      compat        the two public surfaces: management (8090), config clients (8890)
@@ -29,7 +29,6 @@
 //! connections            listeners: limits for connections, idle time, parked requests
 //! openapi                the description of both surfaces, built from their route tables
 //! traces                 spans and their exporter
-//! outbound               HTTP clients for other services
 //! tls                    certificates of listeners; encryption between nodes
 //! data_key               encryption of secrets at rest
 //! compression            gzip for clients that accept it, computed once for all receivers of the same bytes
@@ -46,9 +45,11 @@
 //! brief_places           bounded places for short work; when all are taken, a new entry evicts another one
 //! origin                 the prefix of an address that limits count as one client
 //! uptime                 time since the machine started
-//! tasks                  tasks and threads; ends the process after a panic
 //! proto                  generated gRPC messages and services
 //!
+//! crates/ctl             the client half of the command line: commands that call a running cluster
+//! crates/outbound        HTTP clients for other services, and the authorities that they trust
+//! crates/tasks           tasks and threads; ends the process after a panic
 //! crates/catalog         all replicated state as plain maps, changed by apply alone
 //! crates/documents       bodies of the management API as JSON: parsing, and the written form of rules
 //! crates/validate        checks of received contents by parsers and engines of others
@@ -64,9 +65,9 @@
 //! ```
 //!
 //! The last rows are crates of their own, with the same names here ([`catalog`], [`bundle`], [`contracts`],
-//! [`well_formed`], [`model`]; level, pack and sealed in [`mod@format`]). Cargo holds their order, and what they must
-//! not know: none depends on RocksDB, openraft, axum or tokio, and `catalog` does not depend on `validate`. The tests
-//! of one compile it and the crates below it: `cargo test -p thuban-model`.
+//! [`well_formed`], [`model`], [`tasks`]; level, pack and sealed in [`mod@format`]). Cargo holds their order, and what
+//! they must not know: none depends on RocksDB, openraft or axum, none below `tasks` on tokio, and `catalog` does not
+//! depend on `validate`. The tests of one compile it and the crates below it: `cargo test -p thuban-model`.
 //!
 //! [`model`] and [`catalog`] know no I/O, clock, randomness, HTTP or Raft; [`store`] stores bytes and never imports
 //! `model`; [`api`] and [`compat`] know neither each other nor `store`; openraft is named in [`raft`], [`peer`],
@@ -223,7 +224,6 @@ pub mod offline;
 pub mod openapi;
 pub mod operations;
 pub mod origin;
-mod outbound;
 pub mod peer;
 pub mod proto;
 pub mod raft;
@@ -233,7 +233,6 @@ mod sentences;
 pub mod server;
 pub mod store;
 pub mod subscribers;
-pub mod tasks;
 pub mod tls;
 pub mod traces;
 mod uptime;
@@ -245,4 +244,6 @@ pub mod xds;
 use thuban_base::test_seed;
 pub use thuban_catalog as catalog;
 pub use thuban_model as model;
+use thuban_outbound as outbound;
+pub use thuban_tasks as tasks;
 pub use thuban_validate::{bundle, contracts, well_formed};

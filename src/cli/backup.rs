@@ -8,9 +8,9 @@ use anyhow::{Context, bail};
 use clap::Args;
 use reqwest::Method;
 use serde_json::Value;
+use thuban_ctl::remote::CallArgs;
+use thuban_ctl::telling::say;
 
-use super::remote::CallArgs;
-use super::say;
 use crate::offline::atomic_file::PartialFile;
 use crate::offline::inspect::{Inspection, inspect};
 use crate::tasks;

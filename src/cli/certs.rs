@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use thuban_ctl::telling::say;
 
-use super::say;
 use crate::tls::Authority;
 
 #[derive(Args)]

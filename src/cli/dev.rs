@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use anyhow::Context;
 use serde_json::json;
+use thuban_ctl::signals::{self, Hangup};
+use thuban_ctl::telling::say;
 use tokio::time::Instant;
 
-use super::running::{NodeOutput, announce, keep_password};
-use super::secret::stored_password;
-use super::signals::{self, Hangup};
-use super::{demo, say};
+use super::demo;
+use super::running::{NodeOutput, announce, keep_password, stored_password};
 use crate::config::{Config, Hidden};
 use crate::data_key::DataKey;
 use crate::model::config_file::file_of_namespace;

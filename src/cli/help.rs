@@ -90,7 +90,8 @@ pub(super) fn examples_of(path: &str) -> Vec<&'static str> {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::super::contexts::CONNECTION;
+    use thuban_ctl::CONNECTION;
+
     use super::*;
 
     /// Returns the commands without subcommands, by their path.

@@ -4,11 +4,14 @@
 use std::path::Path;
 
 use anyhow::bail;
+use thuban_ctl::OutputFormat;
+use thuban_ctl::errors::Usage;
+use thuban_ctl::secret;
+use thuban_ctl::telling::{confirm, say};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use super::{Usage, confirm, say, secret};
-use crate::config::{InspectArgs, OutputFormat, ResetPasswordArgs};
+use crate::config::{InspectArgs, ResetPasswordArgs};
 use crate::model::access::PasswordHash;
 use crate::offline::Founded;
 use crate::offline::inspect::{InspectedKind, Inspection, inspect};

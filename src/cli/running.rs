@@ -4,13 +4,13 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 
 use anyhow::Context;
+use thuban_ctl::signals::{self, Hangup};
+use thuban_ctl::telling::{self, Queues, say};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
-use super::signals::{self, Hangup};
-use super::telling::{self, say};
-use crate::config::{Config, LogFormat};
+use crate::config::{Config, Hidden, LogFormat};
 use crate::logging::Output;
 use crate::server::{Bound, Server};
 use crate::traces::Pipeline;
@@ -56,10 +56,29 @@ pub(super) fn keep_password(file: &Path, password: &str) -> std::io::Result<()> 
     writeln!(options.open(file)?, "{password}")
 }
 
+/// Returns the password that `dev` stored in its directory, if there is one.
+pub(super) fn stored_password(file: &Path) -> Option<Hidden> {
+    std::fs::read_to_string(file).ok().map(|text| Hidden(text.trim().to_owned()))
+}
+
 /// Prints the addresses of the node, on one line for programs.
 pub(super) fn announce(bound: &Bound) {
     let addresses = serde_json::to_string(bound).expect("addresses are JSON");
     say(&format!("THUBAN READY {addresses}"));
+}
+
+impl Queues for Output {
+    fn push_stdout(&self, line: &[u8]) {
+        self.stdout.push(line);
+    }
+
+    fn push_stderr(&self, line: &[u8]) {
+        self.stderr.push(line);
+    }
+
+    fn flush(&self) {
+        self.flush();
+    }
 }
 
 /// Output of a node: lines on two streams, and traces to a collector if there is one.
@@ -75,7 +94,7 @@ impl NodeOutput {
         let format = config.tuning.log_format;
         let is_terminal = std::io::stderr().is_terminal();
         let output = Output::start(format).context("the threads of the log could not start")?;
-        telling::speak_by(&output);
+        telling::print_through(output.clone());
         let lines = output.stderr.clone();
         let writer = move || lines.clone();
         let Some(settings) = &config.traces else {

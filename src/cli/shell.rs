@@ -6,9 +6,10 @@ use anyhow::Context;
 use clap::{Args, Command, CommandFactory, ValueEnum};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
+use thuban_ctl::telling::say;
 
+use super::Cli;
 use super::help::examples_of;
-use super::{Cli, say};
 
 const NAME: &str = "thuban";
 

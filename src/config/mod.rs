@@ -34,7 +34,7 @@ pub use bounds::Bounds;
 pub use dev::DevArgs;
 pub use faults::SettingFaults;
 pub use grpc::{GrpcArgs, XdsArgs};
-pub use offline::{InspectArgs, OutputFormat, RecoverArgs, ResetPasswordArgs, RestoreArgs};
+pub use offline::{InspectArgs, RecoverArgs, ResetPasswordArgs, RestoreArgs};
 pub use otlp::{OtlpArgs, OtlpCompression};
 pub use secure::TlsArgs;
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use thuban_ctl::OutputFormat;
 
 use super::faults::Faults;
 use crate::model::access::ADMIN;
@@ -109,12 +110,6 @@ pub struct ResetPasswordArgs {
     /// File with the new password, `-` for standard input [default: prompt]
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum OutputFormat {
-    Table,
-    Json,
 }
 
 #[cfg(test)]

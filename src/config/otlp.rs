@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use thuban_outbound::trust::{TrustError, trusting};
 use url::Url;
 
 use super::faults::Faults;
 use crate::model::host;
-use crate::tls::{self, TlsError};
 use crate::traces::{TraceSettings, read_headers};
 
 /// Path that the specification of OTLP adds to the address of a collector.
@@ -71,9 +71,9 @@ impl OtlpArgs {
     fn check_files(&self, url: Option<&Url>, faults: &mut Faults) {
         let is_verified = url.is_some_and(|url| url.scheme() == "https");
         if is_verified || self.otlp_ca_file.is_some() {
-            match tls::trusting(self.otlp_ca_file.as_deref()) {
+            match trusting(self.otlp_ca_file.as_deref()) {
                 Ok(_) => {}
-                Err(TlsError::NoRoots(why)) => {
+                Err(TrustError::NoRoots(why)) => {
                     faults.add(format!("--otlp-ca-file is needed, as the system trusts no authority: {why}"));
                 }
                 Err(error) => faults.add_passing(format!("--otlp-ca-file {error}")),

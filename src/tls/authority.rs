@@ -111,7 +111,9 @@ mod tests {
     use tokio_rustls::{TlsConnector, rustls};
 
     use super::*;
-    use crate::tls::{Listening, TlsFiles, common_name, trusting};
+    use thuban_outbound::trust::trusting;
+
+    use crate::tls::{Listening, TlsFiles, common_name};
 
     fn open(dir: &TempDir, file: &str) -> std::sync::Arc<Listening> {
         let [cert, key] = files(dir.path(), file);

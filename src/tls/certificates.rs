@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use thuban_outbound::trust::{TrustError, certificates};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use tokio::time::Instant;
 use tokio_rustls::rustls::pki_types::{CertificateDer, UnixTime};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use super::files::certificates;
 use super::{Listening, TlsError};
 use crate::metrics::Metrics;
 use crate::tasks;
@@ -48,7 +48,7 @@ impl Validity {
     /// Returns the validity of the certificate in a PEM file that expires last.
     pub(super) fn longest(path: &Path, pem: &[u8]) -> Result<Validity, TlsError> {
         let found: Result<Vec<_>, _> = certificates(path, pem)?.iter().map(|one| Validity::of(path, one)).collect();
-        found?.into_iter().max_by_key(|one| one.not_after).ok_or_else(|| TlsError::Empty(path.to_owned()))
+        found?.into_iter().max_by_key(|one| one.not_after).ok_or_else(|| TrustError::Empty(path.to_owned()).into())
     }
 
     /// Checks that the certificate is valid now.

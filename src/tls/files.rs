@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
+use thuban_outbound::trust::{authorities, certificates};
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::server::danger::ClientCertVerifier;
-use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
 use super::certificates::Validity;
 use super::{TlsError, provider};
@@ -91,23 +92,4 @@ impl PemContents {
         }
         digest.finalize().into()
     }
-}
-
-/// Returns the certificates in a PEM file, at least one.
-pub(super) fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    match certificates {
-        Ok(none) if none.is_empty() => Err(TlsError::Empty(path.to_owned())),
-        Ok(certificates) => Ok(certificates),
-        Err(error) => Err(TlsError::Pem(path.to_owned(), error)),
-    }
-}
-
-/// Returns the certificate authorities in a PEM file.
-pub(super) fn authorities(path: &Path, pem: &[u8]) -> Result<RootCertStore, TlsError> {
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates(path, pem)? {
-        roots.add(certificate).map_err(|error| TlsError::Certificate(path.to_owned(), error))?;
-    }
-    Ok(roots)
 }

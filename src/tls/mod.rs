@@ -5,25 +5,27 @@
 //! | nodes ([`Ephemeral`]) | a new one at every start | not verified: the connection proves the cluster secret (`peer`)
 //! |
 //! | clients and a node's surfaces ([`Listening`]) | files, reloaded when they change | the clients |
-//! | the command line and a node ([`trusting`]) | the node's | `--ca-file`, else the system's authorities |
-//! | a node and receivers of HTTPS ([`trusting`]) | theirs | `--webhook-ca-file`, `--otlp-ca-file`, else the system's |
+//! | the command line and a node ([`trust`]) | the node's | `--ca-file`, else the system's authorities |
+//! | a node and receivers of HTTPS ([`trust`]) | theirs | `--webhook-ca-file`, `--otlp-ca-file`, else the system's |
 //!
 //! A client may present a certificate; `--tls-client-ca` names the authorities that may have signed it. [`Authority`]
 //! creates certificates where there is no other authority (`thuban certs`).
 //!
 //! Knows nothing of HTTP, of the peer protocol, or of users.
+//!
+//! [`trust`]: thuban_outbound::trust
 
 mod authority;
 mod certificates;
 mod ephemeral;
 mod files;
 mod listening;
-mod trust;
 
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use thuban_outbound::trust::TrustError;
 use tokio::net::TcpStream;
 use tokio_rustls::rustls;
 use tokio_rustls::rustls::crypto::CryptoProvider;
@@ -35,7 +37,6 @@ pub use certificates::{CertificateUse, Certificates};
 pub use ephemeral::Ephemeral;
 pub use files::TlsFiles;
 pub use listening::{Listening, Shown, common_name};
-pub use trust::{trusting, trusting_nobody};
 
 /// First byte of a TLS connection: a handshake record.
 const HANDSHAKE_RECORD: u8 = 0x16;
@@ -49,22 +50,18 @@ pub enum TlsError {
     Read(PathBuf, io::Error),
     #[error("{0}: {1}")]
     Pem(PathBuf, pem::Error),
-    #[error("{0} holds no certificate")]
-    Empty(PathBuf),
     #[error("{0} and {1} do not work together: {2}")]
     Pair(PathBuf, PathBuf, rustls::Error),
     #[error("{0} cannot be used: {1}")]
     ClientCa(PathBuf, VerifierBuilderError),
-    #[error("{0} holds a certificate that cannot be used: {1}")]
-    Certificate(PathBuf, rustls::Error),
     #[error("{0} holds a certificate that cannot be read")]
     Unreadable(PathBuf),
     #[error("the certificate in {0} has ended at {1}")]
     Ended(PathBuf, String),
     #[error("the certificate in {0} is not valid before {1}")]
     NotYet(PathBuf, String),
-    #[error("the system trusts no certificate authority: name one with --ca-file ({0})")]
-    NoRoots(String),
+    #[error(transparent)]
+    Trust(#[from] TrustError),
     #[error(transparent)]
     Setup(#[from] rustls::Error),
 }

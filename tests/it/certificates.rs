@@ -101,7 +101,7 @@ async fn a_node_starts_with_a_certificate_that_has_ended_and_says_so() {
     assert_eq!(refused(&api).await, Some(0.0), "they are in use");
     pair.put(-1, 365);
     expect_log(directory.path(), "new certificates are in use").await;
-    let trusting = thuban::tls::trusting(Some(&pair.file("cert.pem"))).expect("an authority");
+    let trusting = thuban_outbound::trust::trusting(Some(&pair.file("cert.pem"))).expect("an authority");
     let client = https(trusting).build().expect("a client");
     let answer = client.get(format!("https://{}/livez", process.announced.api)).send().await;
     assert_eq!(answer.expect("it is served by the new one, without a restart").status(), 200);

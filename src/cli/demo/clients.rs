@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use reqwest::{Client, Method, StatusCode};
 use serde_json::{Value, json};
+use thuban_ctl::remote::Remote;
 use tokio::task::JoinSet;
 use url::form_urlencoded;
 
 use super::data::{FILES, GROUP};
 use super::{Desk, NAMESPACE, RETRY_AFTER};
-use crate::cli::remote::Remote;
 use crate::tasks;
 
 const CONFIG_CLIENTS: u8 = 12;

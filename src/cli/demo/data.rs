@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::{Value, json};
+use thuban_ctl::remote::{Refused, Remote};
 
 use super::{Desk, NAMESPACE};
-use crate::cli::remote::{Refused, Remote};
 use crate::operations::new_token;
 
 /// Group of the config files, which is the app id of their clients.

@@ -11,10 +11,11 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use reqwest::Client;
+use thuban_ctl::errors::Usage;
+use thuban_ctl::remote::{Remote, http_client};
 use tokio::task::JoinSet;
 
-use super::Usage;
-use super::remote::{Remote, http_client};
+use super::running::stored_password;
 use crate::config::Hidden;
 use crate::server::Bound;
 use crate::tasks;
@@ -61,7 +62,7 @@ struct Desk {
 impl Desk {
     /// Logs in as the administrator.
     async fn log_in(&self) -> anyhow::Result<Remote> {
-        let Some(Hidden(password)) = super::secret::stored_password(&self.password_file) else {
+        let Some(Hidden(password)) = stored_password(&self.password_file) else {
             bail!("{} has no password", self.password_file.display());
         };
         self.log_in_as("admin", &password).await

@@ -232,7 +232,7 @@ async fn await_probe(ground: &Ground<'_>, pod: &Pod, probe: &str, wanted: u16) {
     let (api, address) = match (word(&asked["port"]), asked["scheme"].as_str()) {
         ("api", Some("HTTPS")) => {
             let ca = ground.here("/run/thuban-tls/ca.crt", 0);
-            let tls = thuban::tls::trusting(Some(Path::new(&ca))).expect("an authority");
+            let tls = thuban_outbound::trust::trusting(Some(Path::new(&ca))).expect("an authority");
             (Api::secure(pod.ports.api, &tls), pod.ports.api)
         }
         ("metrics", None) => (Api::new(pod.metrics), pod.metrics),

@@ -118,7 +118,7 @@ async fn a_node_started_as_the_unit_says_is_ready() {
     let log = root.path().join("log");
     let node = Process::start_in(None, &arguments, &environment, &log).await;
     let node = node.unwrap_or_else(|exited| panic!("{exited:?}"));
-    let tls = thuban::tls::trusting(Some(Path::new(&place("tls/ca.pem")))).expect("an authority");
+    let tls = thuban_outbound::trust::trusting(Some(Path::new(&place("tls/ca.pem")))).expect("an authority");
     let api = Api::secure(node.announced.api, &tls);
     eventually(READY_LIMIT, "the node is ready", || async {
         match api.health("/readyz").await? {

@@ -28,7 +28,7 @@ pub(crate) struct Answer {
 
 /// A client that speaks HTTP without TLS.
 pub(crate) fn http() -> reqwest::ClientBuilder {
-    https(thuban::tls::trusting_nobody().expect("a client without authorities"))
+    https(thuban_outbound::trust::trusting_nobody().expect("a client without authorities"))
 }
 
 /// A client that speaks HTTP with this TLS.

@@ -39,7 +39,7 @@ impl Pki {
     }
 
     pub(crate) fn client(&self) -> ClientConfig {
-        thuban::tls::trusting(Some(&self.ca())).expect("an authority")
+        thuban_outbound::trust::trusting(Some(&self.ca())).expect("an authority")
     }
 
     /// A client that shows the certificate `name`.

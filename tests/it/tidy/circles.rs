@@ -10,7 +10,6 @@ use super::{code, crate_of, is_test, program_sources, room_of};
 
 /// Number of files in circles of each room. A number only goes down; a room without one has no circle.
 const FILES_IN_CIRCLES_MAX: &[(&str, usize)] = &[
-    ("cli", 12),
     ("contracts", 2),
     ("controllers", 2),
     ("offline", 2),

@@ -1,0 +1,223 @@
+//! `thuban explain`: which rule would apply to a request, with the verdict of every condition.
+
+use std::collections::BTreeMap;
+
+use clap::Args;
+use reqwest::Method;
+use serde_json::{Value, json};
+use thuban_model::rule::Family;
+
+use super::errors::Usage;
+use super::find::InArgs;
+use super::kinds::{Kind, Nature};
+use super::tables::{OutputFormat, text};
+use super::telling::say;
+
+#[derive(Args)]
+pub(super) struct ExplainArgs {
+    #[arg(help = format!("Kind of rules: {}", words_of_families(" or ")))]
+    kind: String,
+    #[command(flatten)]
+    at: InArgs,
+    /// Called service: NAMESPACE/NAME, or its name in the default namespace
+    #[arg(long)]
+    service: String,
+    #[arg(long)]
+    protocol: Option<String>,
+    #[arg(long)]
+    method: Option<String>,
+    #[arg(long)]
+    path: Option<String>,
+    /// Header of the request; may be repeated, like the following ones
+    #[arg(long = "header", value_name = "NAME=VALUE", value_parser = read_pair)]
+    headers: Vec<(String, String)>,
+    /// Query parameter
+    #[arg(long = "query", value_name = "NAME=VALUE", value_parser = read_pair)]
+    query: Vec<(String, String)>,
+    /// Cookie
+    #[arg(long = "cookie", value_name = "NAME=VALUE", value_parser = read_pair)]
+    cookies: Vec<(String, String)>,
+    /// Value for conditions of the type CUSTOM
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = read_pair)]
+    labels: Vec<(String, String)>,
+    #[arg(long)]
+    caller_ip: Option<String>,
+    /// Calling service: NAMESPACE/NAME, or its name in the namespace of the called one
+    #[arg(long)]
+    caller: Option<String>,
+    /// Label of the calling instance
+    #[arg(long = "caller-label", value_name = "NAME=VALUE", value_parser = read_pair)]
+    caller_labels: Vec<(String, String)>,
+    /// Label of the client that requests rules: selects gray releases
+    #[arg(long = "client-label", value_name = "NAME=VALUE", value_parser = read_pair)]
+    client_labels: Vec<(String, String)>,
+    /// Evaluate saved rules instead of released ones
+    #[arg(long)]
+    draft: bool,
+    /// Also show the difference if all saved rules were released
+    #[arg(long)]
+    diff: bool,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = OutputFormat::Table)]
+    output: OutputFormat,
+}
+
+pub(super) fn read_pair(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or_else(|| format!("{text:?} is not NAME=VALUE"))?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+/// Returns the kinds of rules, with `last` before the last one.
+fn words_of_families(last: &str) -> String {
+    let [first @ .., end] = Family::LISTED.map(Family::word);
+    first.join(", ") + last + end
+}
+
+pub(super) async fn run(args: ExplainArgs) -> anyhow::Result<()> {
+    let (remote, namespace) = args.at.remote()?;
+    let kind = Kind::of_word(&args.kind)?;
+    if !matches!(kind.nature, Nature::Rule(_)) {
+        return Err(Usage(format!("rules are explained, not {}: {}", kind.many, words_of_families(", "))).into());
+    }
+    let answer = remote.call(Method::POST, &format!("{}/explain", kind.list), Some(&sketch(&args, &namespace))).await?;
+    let explanation = &answer["explanation"];
+    match args.output {
+        OutputFormat::Json => say(&serde_json::to_string_pretty(explanation)?),
+        OutputFormat::Table => lines(explanation).iter().for_each(|line| say(line)),
+    }
+    Ok(())
+}
+
+fn sketch(args: &ExplainArgs, namespace: &str) -> Value {
+    let placed = |name: &str, namespace: &str| match name.split_once('/') {
+        Some((namespace, name)) => (namespace.to_owned(), name.to_owned()),
+        None => (namespace.to_owned(), name.to_owned()),
+    };
+    let map = |pairs: &[(String, String)]| pairs.iter().cloned().collect::<BTreeMap<_, _>>();
+    let (namespace, service) = placed(&args.service, namespace);
+    let mut sketch = json!({
+        "service": service, "namespace": namespace, "protocol": args.protocol, "method": args.method, "path": args.path,
+        "headers": map(&args.headers), "query": map(&args.query), "cookies": map(&args.cookies),
+        "labels": map(&args.labels), "caller_ip": args.caller_ip, "caller_metadata": map(&args.caller_labels),
+        "client_labels": map(&args.client_labels), "draft": args.draft, "diff": args.diff,
+    });
+    if let Some(caller) = &args.caller {
+        let (namespace, caller) = placed(caller, &namespace);
+        sketch["caller_namespace"] = json!(namespace);
+        sketch["caller_service"] = json!(caller);
+    }
+    sketch
+}
+
+/// Formats the explanation, from the result down to each condition.
+fn lines(explanation: &Value) -> Vec<String> {
+    let which = if explanation["draft"] == true { "as they are saved" } else { "as they are released" };
+    let mut lines: Vec<String> = each(&explanation["effect"]).iter().map(text).collect();
+    lines.push(format!("{}/{}, rules {which}", text(&explanation["namespace"]), text(&explanation["service"])));
+    lines.push(text(&explanation["info"]));
+    for rule in each(&explanation["candidates"]) {
+        lines.push(String::new());
+        lines.push(format!("{}  {}", named(&rule), text(&rule["verdict"])));
+        for part in each(&rule["rules"]) {
+            let name = part["name"].as_str().filter(|name| !name.is_empty()).map(|name| format!(" {name}"));
+            let number = part["index"].as_u64().unwrap_or_default() + 1;
+            let verdict = text(&part["verdict"]);
+            lines.push(format!("  {number}{}  {verdict}: {}", name.unwrap_or_default(), text(&part["info"])));
+            lines.extend(each(&part["arguments"]).iter().map(finding));
+        }
+        lines.push(format!("  enforced by: {}", text(&rule["enforced_by"])));
+    }
+    let grays = each(&explanation["grays"]);
+    if !grays.is_empty() {
+        lines.push(String::new());
+        lines.push("gray releases, each for some clients only:".to_owned());
+    }
+    for gray in &grays {
+        lines.push(format!("  {}  {}: {}", named(gray), text(&gray["state"]), text(&gray["info"])));
+        let share = gray.get("client_percent");
+        lines.extend(each(&gray["client_labels"]).iter().chain(share).map(finding));
+    }
+    if let Some(changes) = explanation["changes"].as_array() {
+        lines.push(String::new());
+        lines.push(match changes.len() {
+            0 => "nothing would be different if all that is saved were released".to_owned(),
+            count => format!("{count} differences if all that is saved were released:"),
+        });
+        for change in changes {
+            let path = text(&change["path"]);
+            lines.extend(change.get("before").map(|value| format!("  - {path}: {value}")));
+            lines.extend(change.get("after").map(|value| format!("  + {path}: {value}")));
+        }
+    }
+    lines
+}
+
+fn each(list: &Value) -> Vec<Value> {
+    list.as_array().cloned().unwrap_or_default()
+}
+
+/// Formats the name of a rule with its release.
+fn named(rule: &Value) -> String {
+    let name = format!("{}/{}", text(&rule["namespace"]), text(&rule["rule_name"]));
+    match rule.get("release").filter(|release| release.is_object()) {
+        Some(release) => format!("{name} ({} v{})", text(&release["release_name"]), release["version"]),
+        None => name,
+    }
+}
+
+fn finding(finding: &Value) -> String {
+    let mark = if finding["matched"] == true { "yes" } else { "no " };
+    format!("      {mark}  {}", text(&finding["info"]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_condition_has_its_verdict() {
+        let explanation = json!({
+            "namespace": "shop", "service": "pay", "draft": false, "info": "1 limit counts it",
+            "effect": ["zone=a → limit 50 per 1 s, shared by all callers (a v2, live)"],
+            "candidates": [{
+                "namespace": "shop", "rule_name": "a", "verdict": "applies",
+                "release": { "release_name": "one", "version": 2 },
+                "rules": [{ "index": 0, "name": "r", "verdict": "applies", "info": "all hold", "arguments": [
+                    { "matched": true, "info": "header x is 1: meets EXACT 1" },
+                    { "matched": false, "info": "no cookie" },
+                ] }],
+                "enforced_by": "Envoy sidecar and gateway yes; gRPC no (W4: rules[0]: no cookies)",
+            }],
+            "grays": [{
+                "namespace": "shop", "rule_name": "a", "state": "not_matched", "info": "no zone",
+                "release": { "release_name": "some", "version": 3 },
+                "client_labels": [{ "matched": true, "info": "os is x" }, { "matched": false, "info": "no zone" }],
+                "client_percent": { "matched": false, "info": "number 58 of 100" },
+            }],
+            "changes": [{ "path": "/0", "before": 1 }],
+        });
+        assert_eq!(
+            lines(&explanation),
+            [
+                "zone=a → limit 50 per 1 s, shared by all callers (a v2, live)",
+                "shop/pay, rules as they are released",
+                "1 limit counts it",
+                "",
+                "shop/a (one v2)  applies",
+                "  1 r  applies: all hold",
+                "      yes  header x is 1: meets EXACT 1",
+                "      no   no cookie",
+                "  enforced by: Envoy sidecar and gateway yes; gRPC no (W4: rules[0]: no cookies)",
+                "",
+                "gray releases, each for some clients only:",
+                "  shop/a (some v3)  not_matched: no zone",
+                "      yes  os is x",
+                "      no   no zone",
+                "      no   number 58 of 100",
+                "",
+                "1 differences if all that is saved were released:",
+                "  - /0: 1",
+            ]
+        );
+    }
+}
