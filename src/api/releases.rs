@@ -78,8 +78,9 @@ impl DiffSide {
     }
 }
 
-pub(crate) fn no_release(name: &str) -> Refusal {
-    Refusal::new(Code::NotFoundResource, format!("no release is called {name:?}"))
+/// Returns the refusal of a release that an object does not have.
+pub(crate) fn no_release(name: &str, of: &str) -> Refusal {
+    Refusal::missing(&format!("release {name} of {of}"))
 }
 
 /// A client with its release.

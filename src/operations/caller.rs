@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use sha2::{Digest, Sha256};
 
+use super::existing::Obstacles;
 use super::{Operations, missing, scan_limiter};
 use crate::catalog::access::Holder;
 use crate::catalog::audit::AuditNote;
@@ -144,9 +145,12 @@ impl Operations {
         if let Some(refused) = self.refused_anywhere(by, &asked).await? {
             return Ok(refused);
         }
-        let things = missing::named_things(&asked.command);
+        let (missing, services) = (missing::named_things(&asked.command), missing::named_services(&asked.command));
+        let obstacles = Obstacles::of(&asked.command);
         let mut outcomes = self.node.ask(by, asked).await?;
-        missing::name_missing(&mut outcomes, &things);
+        missing::name_missing(&mut outcomes, &missing);
+        missing::name_missing_services(&mut outcomes, &services);
+        obstacles.name_existing(&mut outcomes);
         match outcomes.first() {
             Some(Outcome { code: Code::TokenNotExisted, .. }) => Err(Code::TokenNotExisted.into()),
             _ => Ok(outcomes),

@@ -100,12 +100,28 @@ fn released_rule(family: Family, item: &RuleReleaseDraft) -> String {
 }
 
 /// Returns the name of a rule, or its id if the caller gave no name.
-fn rule(family: Family, namespace: &str, name: &str, id: &str) -> String {
+pub(super) fn rule(family: Family, namespace: &str, name: &str, id: &str) -> String {
     let word = family.word();
     match (name, namespace) {
         ("", "") => format!("{word} with the id {id}"),
         ("", _) => format!("{word} with the id {id} in {namespace}"),
         _ => placed(word, namespace, name),
+    }
+}
+
+/// Returns the name of the service to which the alias of each item refers; empty for other commands.
+pub(super) fn named_services(command: &Command) -> Vec<String> {
+    let Command::Aliases(Op::Create | Op::Update, items) = command else { return Vec::new() };
+    let text = |field: &Option<String>| field.clone().unwrap_or_default();
+    items.iter().map(|item| placed("service", &text(&item.namespace), &text(&item.service))).collect()
+}
+
+/// Adds the names to the outcomes of services that do not exist.
+pub(super) fn name_missing_services(outcomes: &mut [Outcome], services: &[String]) {
+    for (outcome, service) in outcomes.iter_mut().zip(services) {
+        if outcome.code == Code::NotFoundService && outcome.detail.is_empty() {
+            outcome.detail = format!("there is no {service}");
+        }
     }
 }
 
@@ -121,6 +137,7 @@ pub(super) fn name_missing(outcomes: &mut [Outcome], things: &[String]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::alias::AliasDraft;
     use crate::model::code::Refusal;
     use crate::model::config_file::ConfigFileDraft;
     use crate::model::instance::InstanceDraft;
@@ -173,6 +190,16 @@ mod tests {
             assert_eq!(named_things(&command), [thing]);
         }
         assert_eq!(named_things(&Command::ConfigFiles(Op::Delete, vec![ConfigFileDraft::default()])), [""; 0]);
+    }
+
+    #[test]
+    fn the_missing_service_of_an_alias_is_named() {
+        let some = |text: &str| Some(text.to_owned());
+        let alias = AliasDraft { service: some("s"), namespace: some("n"), ..AliasDraft::default() };
+        let services = named_services(&Command::Aliases(Op::Create, vec![alias]));
+        let mut outcomes = [Code::NotFoundService.into()];
+        name_missing_services(&mut outcomes, &services);
+        assert_eq!(outcomes[0].info(), "not found service: there is no service/s in n");
     }
 
     #[test]

@@ -18,6 +18,7 @@ pub mod cluster_time;
 mod config;
 mod contracts;
 pub mod drain;
+mod existing;
 mod explain;
 pub mod member;
 mod members;

@@ -164,3 +164,105 @@ async fn tokens_hold_on_every_node_at_once_and_guessing_is_slowed() {
     }
     assert_eq!(codes, [vec![401_001; 5], vec![429_002; 3]].concat(), "more than 5 failures a minute are refused");
 }
+
+/// Whatever prevents an item is named in its answer, also in a batch, and also if the item before it took the name.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_prevents_an_item_is_named() {
+    let cluster = Cluster::start_with_data_key(1, &[]).await;
+    let api = cluster.api(1);
+    let file = json!({"namespace": "n", "group": "g", "name": "a.yaml", "content": "a: 1"});
+    let rule = json!({"namespace": "n", "name": "r", "callee": {"namespace": "n", "service": "s"},
+        "rules": [{"apis": [{"path": {"type": "EXACT", "value": "/a"}}],
+            "amounts": [{"maxAmount": 1, "validDuration": "1s"}]}]});
+    let account = json!({"name": "ann", "password": "a password of ann"});
+    let webhook = json!({"name": "h", "url": "https://hooks.example.com/x"});
+    let mut other = rule.clone();
+    other["name"] = json!("other");
+    let rows = [
+        ("/naming/v1/namespaces", json!({"name": "n"}), "namespace/n"),
+        (SERVICES, json!({"namespace": "n", "name": "s"}), "service/s in n"),
+        (
+            "/naming/v1/service/alias",
+            json!({"namespace": "n", "service": "s", "alias": "l", "alias_namespace": "n"}),
+            "alias/l in n",
+        ),
+        ("/config/v1/configfilegroups", json!({"namespace": "n", "name": "g"}), "configgroup/g in n"),
+        ("/config/v1/configfiles", file, "configfile/g/a.yaml in n"),
+        ("/config/v1/configfiletemplates", json!({"name": "t", "content": "x"}), "configtemplate/t"),
+        ("/naming/v1/ratelimits", rule.clone(), "ratelimit/r in n"),
+        ("/auth/v1/users", account, "user/ann"),
+        ("/auth/v1/tokens", json!({"name": "ci"}), "token/ci"),
+        ("/auth/v1/accesskeys", json!({"app_id": "app", "name": "k"}), "accesskey/app/k"),
+        ("/admin/v1/webhooks", webhook, "webhook/h"),
+        ("/admin/v1/policies", json!({"name": "p", "namespace": "nowhere"}), "policy/p"),
+        (
+            "/admin/v1/contracts",
+            json!({"name": "c", "namespace": "nowhere", "rules": [{"expression": "true"}]}),
+            "contract/c",
+        ),
+    ];
+    for (path, item, name) in rows {
+        let answer = api.post(path, &json!([item, item])).await;
+        let codes = answer.item_codes();
+        assert!(matches!(codes[..], [200_000 | 400_201, 400_201]), "{path}: {answer}");
+        let info = &answer.body["responses"][1]["info"];
+        assert_eq!(*info, format!("existed resource: {name} exists already"), "{path}: {answer}");
+    }
+
+    // Names that another kind has, and ids.
+    let info = async |path: &str, item: Value, code: u64| {
+        let answer = api.post(path, &json!([item])).await.expect_code(code);
+        answer.body["responses"][0]["info"].as_str().unwrap_or_default().to_owned()
+    };
+    let told = info(SERVICES, json!({"namespace": "n", "name": "l"}), 400_201).await;
+    assert_eq!(told, "existed resource: alias/l in n exists already");
+    let alias = json!({"namespace": "n", "service": "s", "alias": "s", "alias_namespace": "n"});
+    let told = info("/naming/v1/service/alias", alias, 400_201).await;
+    assert_eq!(told, "existed resource: service/s in n exists already");
+    let alias = json!({"namespace": "n", "service": "none", "alias": "x", "alias_namespace": "n"});
+    let told = info("/naming/v1/service/alias", alias, 400_301).await;
+    assert_eq!(told, "not found service: there is no service/none in n");
+    let listed = api.get("/naming/v1/ratelimits?namespace=n&name=r").await.expect_code(200_000);
+    other["id"] = listed.body["data"][0]["id"].clone();
+    let told = info("/naming/v1/ratelimits", other.clone(), 400_201).await;
+    assert_eq!(told, "existed resource: ratelimit/r in n has this id already");
+    // A rename to a name that is taken.
+    other.as_object_mut().expect("an object").remove("id");
+    api.post("/naming/v1/ratelimits", &json!([other])).await.expect_code(200_000);
+    let mut renamed = listed.body["data"][0].clone();
+    renamed["name"] = json!("other");
+    let answer = api.put("/naming/v1/ratelimits", &json!([renamed])).await.expect_code(400_201);
+    let told = &answer.body["responses"][0]["info"];
+    assert_eq!(*told, "existed resource: ratelimit/other in n exists already", "{answer}");
+    // Releases.
+    let named = json!({"namespace": "n", "rule_name": "r", "release_name": "v"});
+    api.post("/naming/v1/ratelimits/releases", &json!([named])).await.expect_code(200_000);
+    let told = info("/naming/v1/ratelimits/releases", named, 400_201).await;
+    assert_eq!(told, "existed resource: release v of ratelimit/r in n exists already");
+    let named = json!({"namespace": "n", "group": "g", "file_name": "a.yaml", "name": "v"});
+    api.post("/config/v1/configfiles/release", &json!([named])).await.expect_code(200_000);
+    let told = info("/config/v1/configfiles/release", named, 400_201).await;
+    assert_eq!(told, "existed resource: release v of configfile/g/a.yaml in n exists already");
+
+    // What is not empty is not deleted.
+    let instance = json!({"namespace": "n", "service": "s", "host": "10.0.0.1", "port": 80});
+    api.post("/naming/v1/instances", &json!([instance])).await.expect_code(200_000);
+    for (path, item, code, words) in [
+        ("/naming/v1/namespaces/delete", json!({"name": "n"}), 400_203, "namespace/n still has services"),
+        (
+            "/naming/v1/services/delete",
+            json!({"namespace": "n", "name": "s"}),
+            400_204,
+            "service/s in n still has instances",
+        ),
+        (
+            "/config/v1/configfilegroups/delete",
+            json!({"namespace": "n", "name": "g"}),
+            400_201,
+            "configgroup/g in n still has config files",
+        ),
+    ] {
+        let told = info(path, item, code).await;
+        assert!(told.ends_with(&format!(": {words}")), "{path}: {told}");
+    }
+}

@@ -76,7 +76,7 @@ fn text_of(catalog: &Catalog, key: &ConfigKey, word: &str) -> Result<FileText, R
         ACTIVE => {
             Ok(catalog.configs.active_release(key).map_or_else(|| nothing(false, Content::default()), of_release))
         }
-        name => catalog.configs.release(key, name).map(of_release).ok_or_else(|| no_release(name)),
+        name => catalog.configs.release(key, name).map(of_release).ok_or_else(|| no_release(name, &key.placed())),
     }
 }
 

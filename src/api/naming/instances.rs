@@ -14,7 +14,7 @@ use crate::api::view::InstanceView;
 use crate::catalog::instances::InstanceFilter;
 use crate::catalog::page::{Listed, Page};
 use crate::catalog::{Catalog, Command, Op};
-use crate::model::code::Code;
+use crate::model::code::{Code, Refusal, placed};
 use crate::model::instance::{Instance, InstanceDraft};
 use crate::model::service::Service;
 use crate::openapi::Param;
@@ -145,8 +145,9 @@ pub(crate) const LABELS: Doc = DOC
 pub(crate) async fn labels(State(app): State<App>, query: Query, _: Fresh, caller: Caller) -> ApiResult {
     let (namespace, name) = (query.required("namespace")?.to_owned(), query.required("service")?.to_owned());
     if !caller.read_scope().sees(&namespace, &name) {
-        return Err(Code::NotFoundService.into());
+        return Err(no_service(&namespace, &name).into());
     }
+    let missing = no_service(&namespace, &name);
     let reach = app.node().state().catalog().instances.of_service(&namespace, &name).total;
     let find = move |catalog: &Catalog| {
         let mut labels: BTreeMap<String, LabelValues> = BTreeMap::new();
@@ -155,12 +156,16 @@ pub(crate) async fn labels(State(app): State<App>, query: Query, _: Fresh, calle
         }
         Some((catalog.services.get(&namespace, &name)?.clone(), labels))
     };
-    let answer = |found: Option<(Arc<Service>, BTreeMap<String, LabelValues>)>| {
-        let (service, labels) = found.ok_or(Code::NotFoundService)?;
+    let answer = move |found: Option<(Arc<Service>, BTreeMap<String, LabelValues>)>| {
+        let (service, labels) = found.ok_or(missing)?;
         let Service { namespace, name, id, .. } = &*service;
         Ok(envelope::single("instanceLabels", &LabelsView { namespace, service: name, service_id: id, labels }))
     };
     app.scan(reach, find, answer).await?
+}
+
+fn no_service(namespace: &str, name: &str) -> Refusal {
+    Refusal::new(Code::NotFoundService, format!("there is no {}", placed("service", namespace, name)))
 }
 
 pub(crate) const REGISTER: Doc = WRITE

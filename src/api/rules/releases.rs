@@ -201,6 +201,9 @@ fn rule_of(catalog: &Catalog, rule: &Arc<Rule>, word: &str) -> Result<(DiffSide,
     match word {
         DRAFT => Ok((nothing(), Some(rule.clone()))),
         ACTIVE => Ok(book.active().normal(&rule.id).map_or_else(|| (nothing(), None), of_release)),
-        name => book.release(&rule.id, name).map(of_release).ok_or_else(|| no_release(name)),
+        name => book
+            .release(&rule.id, name)
+            .map(of_release)
+            .ok_or_else(|| no_release(name, &placed(rule.family().word(), &rule.namespace, &rule.name))),
     }
 }
