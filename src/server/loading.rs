@@ -74,7 +74,7 @@ mod tests {
         let router = loaded.router();
         assert_eq!(ask(&router, "/livez").await, (200, "ok\n".to_owned()));
         let (status, body) = ask(&router, "/readyz").await;
-        assert!(status == 503 && body.contains("[-] loaded: ") && body.ends_with("not ready\n"), "{body}");
+        assert!(status == 503 && body.contains("[-]loaded failed: ") && body.ends_with("not ready\n"), "{body}");
         let (status, body) = ask(&router, "/metrics").await;
         assert!(status == 503 && body.contains(r#""code":503001"#) && body.contains("loaded"), "{body}");
         loaded.set(Router::new().route("/metrics", get(async || "served\n")));

@@ -149,11 +149,11 @@ async fn an_alarm_of_a_certificate_is_on_every_page_that_has_alarms() {
     // Its list of alarms is a second old.
     let checks = eventually(LIMIT, "readiness has it, and does not fail", || async {
         match api.health("/readyz?verbose").await? {
-            (200, checks) if checks.contains("[!] certificate: ") => Ok(checks),
+            (200, checks) if checks.contains("[!]certificate: ") => Ok(checks),
             (status, checks) => Err(format!("{status}: {checks}")),
         }
     })
     .await;
-    let line = checks.lines().find(|line| line.starts_with("[!] certificate: ")).unwrap_or_default();
+    let line = checks.lines().find(|line| line.starts_with("[!]certificate: ")).unwrap_or_default();
     assert!(line.contains("ends in 82"), "{checks}");
 }

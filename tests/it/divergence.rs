@@ -53,7 +53,7 @@ async fn expect_stopped(cluster: &Cluster, odd: u64) {
     let asked = &api;
     eventually(LIMIT, "the odd node stops serving", || async move {
         match asked.health("/readyz").await? {
-            (503, text) if text.contains("[-] state: ") => Ok(()),
+            (503, text) if text.contains("[-]state failed: ") => Ok(()),
             (status, text) => Err(format!("{status} {text}")),
         }
     })

@@ -150,7 +150,7 @@ async fn a_late_node_is_not_ready_and_believes_no_token_before_it_has_caught_up(
         }
         let answer = held.try_send(Method::GET, &local, None).await.map_err(|error| error.to_string())?;
         assert_ne!(answer.code(), 200_000, "a token that was revoked is believed");
-        assert!(text.contains("[-] caught_up") || text.contains("[-] leader"), "{text}");
+        assert!(text.contains("[-]caught_up") || text.contains("[-]leader"), "{text}");
         Err(text)
     })
     .await;
@@ -245,7 +245,7 @@ async fn a_peer_that_is_heard_and_takes_nothing_is_an_alarm() {
     })
     .await;
     let (_, text) = api.health("/readyz?verbose").await.expect("an answer");
-    assert!(text.contains("[+] peers: node 4 is heard"), "{text}");
+    assert!(text.contains("[+]peers ok\n[!]peers: node 4 is heard"), "{text}");
     let view = api.cluster().await.expect("a view");
     assert!(view.body["alarms"].to_string().contains("node 4 is heard"), "{view}");
     link.set_rate(0);

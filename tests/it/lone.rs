@@ -48,7 +48,7 @@ async fn a_node_alone_serves_what_it_has_and_joins_when_the_others_return() {
 
     let (status, text) = api.health("/readyz?verbose").await.expect("the node answers");
     assert_eq!(status, 503, "{text}");
-    for failing in ["[-] leader: ", "[-] caught_up: ", "[+] founded", "[+] disk"] {
+    for failing in ["[-]leader failed: ", "[-]caught_up failed: ", "[+]founded ok", "[+]disk ok"] {
         assert!(text.contains(failing), "{failing:?} is not in:\n{text}");
     }
     assert_eq!(api.health("/livez").await.expect("the node answers").0, 200);
@@ -76,8 +76,8 @@ async fn a_node_that_waits_to_be_added_waits() {
     let outsider = Api::new(cluster.ports(2).api);
     eventually(LIMIT, "the node says what it waits for", || async {
         match outsider.health("/readyz?verbose").await? {
-            (503, text) if text.contains("[-] founded: ") => Ok(()),
-            (503, text) if text.contains("[-] loaded: ") => Err(text),
+            (503, text) if text.contains("[-]founded failed: ") => Ok(()),
+            (503, text) if text.contains("[-]loaded failed: ") => Err(text),
             (status, text) => panic!("{status} {text}"),
         }
     })

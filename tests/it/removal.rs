@@ -15,7 +15,7 @@ async fn expect_removed(cluster: &mut Cluster, id: u64) {
     let api = cluster.api(id);
     eventually(LIMIT, "the node says that it was removed", || async {
         let (status, text) = api.health("/readyz?verbose").await?;
-        let is_said = text.contains("[-] member: ") && text.contains("was removed from the cluster");
+        let is_said = text.contains("[-]member failed: ") && text.contains("was removed from the cluster");
         if status == 503 && is_said { Ok(()) } else { Err(format!("{status}: {text}")) }
     })
     .await;
@@ -116,7 +116,7 @@ async fn a_node_without_a_leader_shows_its_own_view_and_the_reasons() {
     );
     let unknown = run(&endpoint, "a token that nobody has", &["cluster", "status"], "").await;
     assert_eq!(unknown.code, 4, "{}", unknown.error);
-    assert!(unknown.error.contains("[-] leader: ") && !unknown.error.contains("try again"), "{}", unknown.error);
+    assert!(unknown.error.contains("[-]leader failed: ") && !unknown.error.contains("try again"), "{}", unknown.error);
 }
 
 /// Only the others know that the name of a node leads to another one.

@@ -133,7 +133,7 @@ async fn a_short_member_stops_what_adds(mut cluster: Cluster, reason: &str, opti
     for id in cluster.ids() {
         expect_logged(&cluster, id, &format!(" node {short} has "), |lines| lines == 1).await;
     }
-    let line = format!("[!] {reason}: node {short} has ");
+    let line = format!("[!]{reason}: node {short} has ");
     let (status, text) = of_short.health("/readyz?verbose").await.expect("an answer");
     assert!(status == 200 && text.contains(&line) && text.ends_with("ok\n"), "{text}");
     let text = of_short.health("/readyz").await.expect("an answer").1;

@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use crate::api::http::{App, Doc, Query};
 use crate::openapi::Param;
 use crate::raft::alarms::AlarmKind;
+use crate::raft::status::Check;
 
 const DOC: Doc = Doc::new("Health");
 const METRICS_TYPE: &str = "text/plain; version=0.0.4";
@@ -40,19 +41,11 @@ pub(crate) const READY: Doc = DOC
 pub(crate) async fn ready(State(app): State<App>, query: Query) -> Response {
     let (checks, verbose, drain) = (app.node().member().readiness().await, query.has("verbose"), query.has("drain"));
     let is_ready = checks.iter().all(|check| check.failure.is_none());
-    let mut text = String::new();
-    for check in &checks {
-        match (&check.failure, &check.note) {
-            (Some(why), _) => text.push_str(&format!("[-] {}: {why}\n", check.name)),
-            (None, Some(note)) if verbose => text.push_str(&format!("[+] {}: {note}\n", check.name)),
-            (None, None) if verbose => text.push_str(&format!("[+] {}\n", check.name)),
-            _ => {}
-        }
-    }
+    let mut text: String = checks.iter().map(|check| lines(check, verbose)).collect();
     // These alarms are part of the lines of checks.
     let has_line = |kind| matches!(kind, AlarmKind::Peer | AlarmKind::State | AlarmKind::Removed);
     for alarm in app.node().member().noted_alarms().iter().filter(|alarm| verbose && !has_line(alarm.kind)) {
-        text.push_str(&format!("[!] {}: {}\n", alarm.kind.name(), alarm.text));
+        text.push_str(&format!("[!]{}: {}\n", alarm.kind.name(), alarm.text));
     }
     text.push_str(if is_ready { "ok\n" } else { "not ready\n" });
     let status = match is_ready {
@@ -61,6 +54,17 @@ pub(crate) async fn ready(State(app): State<App>, query: Query) -> Response {
         false => StatusCode::SERVICE_UNAVAILABLE,
     };
     (status, text).into_response()
+}
+
+/// Formats a check in the way of Kubernetes and etcd. A remark that fails nothing has a line of its own.
+fn lines(check: &Check, is_verbose: bool) -> String {
+    let name = check.name;
+    match (&check.failure, &check.note) {
+        (Some(why), _) => format!("[-]{name} failed: {why}\n"),
+        (None, _) if !is_verbose => String::new(),
+        (None, Some(note)) => format!("[+]{name} ok\n[!]{name}: {note}\n"),
+        (None, None) => format!("[+]{name} ok\n"),
+    }
 }
 
 pub(crate) const METRICS: Doc = DOC.says("All series of this node in Prometheus' text format.").gives_raw(&[(
@@ -73,4 +77,27 @@ pub(crate) const METRICS: Doc = DOC.says("All series of this node in Prometheus'
 pub(crate) async fn metrics(State(app): State<App>) -> Response {
     app.node().member().record_gauges().await;
     ([(CONTENT_TYPE, METRICS_TYPE)], app.node().metrics().render()).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_check_that_fails_has_a_minus_sign_and_nothing_else_has() {
+        let check = |failure: Option<&str>, note: Option<&str>| Check {
+            name: "peers",
+            failure: failure.map(str::to_owned),
+            note: note.map(str::to_owned),
+        };
+        for (failure, note, brief, verbose) in [
+            (None, None, "", "[+]peers ok\n"),
+            (None, Some("2 is slow"), "", "[+]peers ok\n[!]peers: 2 is slow\n"),
+            (Some("none"), None, "[-]peers failed: none\n", "[-]peers failed: none\n"),
+            (Some("none"), Some("2 is slow"), "[-]peers failed: none\n", "[-]peers failed: none\n"),
+        ] {
+            let check = check(failure, note);
+            assert_eq!((lines(&check, false).as_str(), lines(&check, true).as_str()), (brief, verbose));
+        }
+    }
 }
