@@ -37,6 +37,6 @@ async fn raise_if_due(lead: &Lead) {
         return;
     }
     if lead.propose("the level of the cluster", Command::Raise { level: next }).await.is_ok() {
-        tracing::info!(level = %next, "the cluster's level is raised: every member reads it");
+        tracing::info!(level = %next, "data format of the cluster upgraded: every member reads it");
     }
 }

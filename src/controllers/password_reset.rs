@@ -30,7 +30,7 @@ pub(super) async fn carry_out(node: Node) {
     let order = match node.store().order() {
         Ok(Some(order)) => order,
         Ok(None) => return,
-        Err(error) => return tracing::error!(%error, "the order in the data directory could not be read"),
+        Err(error) => return tracing::error!(%error, "the password reset in the data directory could not be read"),
     };
     match serde_json::from_slice::<PasswordReset>(&order) {
         Ok(reset) => {
@@ -38,10 +38,10 @@ pub(super) async fn carry_out(node: Node) {
                 tokio::time::sleep(ROUND).await;
             }
         }
-        Err(error) => tracing::error!(%error, "the order in the data directory is damaged, nothing was done"),
+        Err(error) => tracing::error!(%error, "the password reset in the data directory is damaged, nothing was done"),
     }
     if let Err(error) = node.store().forget_order() {
-        tracing::error!(%error, "the order in the data directory could not be removed");
+        tracing::error!(%error, "the password reset in the data directory could not be removed");
     }
 }
 

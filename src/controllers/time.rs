@@ -61,7 +61,7 @@ impl Controller for Time {
         if self.agreement.take(&doubt, lead.node().survey_clocks().verdict, Instant::now()) {
             let change = TimeChange::Agree { doubt: doubt.index };
             if lead.propose("the end of a doubt of the time", Command::Time(change)).await.is_ok() {
-                tracing::info!(ahead_ms = doubt.ahead_ms, "the members' clocks confirm the time of the cluster");
+                tracing::info!(ahead_ms = doubt.ahead_ms, "cluster clock confirmed by local clocks");
             }
         }
         ROUND

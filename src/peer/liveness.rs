@@ -109,9 +109,9 @@ impl Liveness {
         let (peer, address) = (self.target, self.address.lock().clone());
         match news {
             None => return,
-            Some(Arrival::First) => tracing::info!(peer, address, "connected to a peer"),
+            Some(Arrival::First) => tracing::info!(peer, address, "connected to a node"),
             Some(Arrival::Back(away)) => {
-                tracing::info!(peer, address, away_ms = away.as_millis(), "a peer is back");
+                tracing::info!(peer, address, away_ms = away.as_millis(), "reconnected to a node");
             }
         }
         self.arrivals.send_modify(|count| *count += 1);
@@ -123,9 +123,9 @@ impl Liveness {
         let worth_a_line = self.presence.lock().trouble(reason, is_refusal, Instant::now());
         let (peer, address) = (self.target, self.address.lock().clone());
         match (worth_a_line, is_refusal) {
-            (true, false) => tracing::warn!(peer, address, reason, "a peer is lost"),
-            (true, true) => tracing::warn!(peer, address, reason, "a peer refuses this node"),
-            (false, _) => tracing::debug!(peer, address, reason, "a peer is still away"),
+            (true, false) => tracing::warn!(peer, address, reason, "lost connection to a node"),
+            (true, true) => tracing::warn!(peer, address, reason, "a node refuses the connection of this one"),
+            (false, _) => tracing::debug!(peer, address, reason, "still no connection to a node"),
         }
     }
 

@@ -61,11 +61,11 @@ impl Lead {
             Ok(ProposeOutcome::NotLeader) => {}
             // For lack of room, which is logged elsewhere; here it would be logged repeatedly.
             Ok(ProposeOutcome::Refused(refusal)) => {
-                tracing::debug!(subject, ?refusal, "a proposal of the leader is refused");
+                tracing::debug!(subject, ?refusal, "a change by the leader is refused");
                 return Err(NotCommitted::Refused(refusal));
             }
-            Ok(other) => tracing::warn!(subject, ?other, "a proposal of the leader failed"),
-            Err(_) => tracing::warn!(subject, "a proposal of the leader was not committed within {COMMIT_WITHIN:?}"),
+            Ok(other) => tracing::warn!(subject, ?other, "a change by the leader failed"),
+            Err(_) => tracing::warn!(subject, "a change by the leader was not committed within {COMMIT_WITHIN:?}"),
         }
         Err(NotCommitted::Failed)
     }

@@ -194,7 +194,7 @@ impl DirectoryOwner {
             let (path, found) = (self.dir.clone(), level.0.into());
             return Err(StoreError::OtherLevel { path, found, levels: self.levels });
         }
-        tracing::info!(%level, path = %self.dir.display(), "the data directory is raised to a new level");
+        tracing::info!(%level, path = %self.dir.display(), "data format of this node upgraded");
         self.change(&mut identity, |identity| *identity = identity.clone().at(level))
     }
 

@@ -112,7 +112,7 @@ impl Room {
         tracing::warn!(%path, "the disk is full: the database accepts no writes until there is room");
         // For RocksDB's recovery.
         if let Err(error) = self.ballast.lock().give_up() {
-            tracing::warn!(%path, %error, "the ballast could not be freed");
+            tracing::warn!(%path, %error, "the ballast file could not be freed");
         }
     }
 
@@ -170,7 +170,7 @@ impl Ballast {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => self.is_there = false,
         }
-        tracing::warn!("the disk is full: the ballast was freed for pending writes");
+        tracing::warn!("the disk is full: the ballast file was freed for pending writes");
         Ok(true)
     }
 
@@ -183,7 +183,7 @@ impl Ballast {
             other => other.map_err(io::Error::from),
         };
         match allocated {
-            Ok(()) => tracing::info!(bytes, "the ballast is allocated"),
+            Ok(()) => tracing::info!(bytes, "ballast file allocated: its space is freed when the disk is full"),
             Err(_) => drop(self.give_up()?),
         }
         allocated

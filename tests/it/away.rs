@@ -156,7 +156,7 @@ fn told_once(cluster: &Cluster, leader: u64, follower: u64) -> Result<(), String
         let of_peer = format!("peer={follower} ");
         log.lines().filter(|line| line.contains(text) && line.contains(&of_peer)).count()
     };
-    let (lost, back) = (lines("a peer is lost"), lines("a peer is back"));
+    let (lost, back) = (lines("lost connection to a node"), lines("reconnected to a node"));
     match lost {
         1..=3 if lost == back => Ok(()),
         _ => Err(format!("lost {lost} times, back {back} times:\n{log}")),

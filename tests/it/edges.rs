@@ -286,7 +286,7 @@ async fn writes_work_over_three_hundred_milliseconds() {
     assert_eq!((cluster.leader().await, api.metric("thuban_raft_term").await), (leader, term), "nobody stood");
     for id in cluster.ids() {
         let log = std::fs::read_to_string(cluster.log(id)).expect("there is a log");
-        let told = log.lines().filter(|line| line.contains("a peer is far")).count();
+        let told = log.lines().filter(|line| line.contains("a node is far away")).count();
         assert!((1..=2).contains(&told), "node {id} says once for each peer that it is far: {told}");
     }
 }

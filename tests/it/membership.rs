@@ -145,7 +145,7 @@ async fn a_node_that_has_moved_is_found_under_its_new_address() {
 /// Kills a node; returns when another one has lost its connection to it: what is on its way to a node that is killed
 /// has no clear outcome.
 async fn kill_and_miss(cluster: &mut Cluster, killed: u64, missed_by: u64) {
-    let (log, line) = (cluster.log(missed_by), format!("a peer is lost peer={killed} "));
+    let (log, line) = (cluster.log(missed_by), format!("lost connection to a node peer={killed} "));
     let before = lines(&log, &line);
     cluster.kill(killed).await;
     expect_line(&log, &line, before).await;

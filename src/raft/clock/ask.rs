@@ -46,7 +46,7 @@ pub(crate) async fn settle(node: &Node, term: u64) {
                 tracing::info!(
                     clocks,
                     time = %time.rfc3339(),
-                    "no member knows the cluster's time: it is set to the median of their clocks"
+                    "cluster clock set from local clocks: no member knew it"
                 );
                 clock.adopt_own(time);
             }

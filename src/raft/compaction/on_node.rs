@@ -174,7 +174,7 @@ fn cut_who_holds(node: &Node, through: u64) {
                 peer,
                 matched,
                 purged = through,
-                "a peer lags too far: it gets a snapshot, and the log is purged"
+                "a node is too far behind: it gets a snapshot, and the log is purged"
             );
             node.inner().peers.cut_appends(peer);
         }

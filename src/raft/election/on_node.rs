@@ -80,7 +80,7 @@ fn measure(node: &Node, voters: &BTreeSet<NodeId>, leader: Option<NodeId>, told:
             peer,
             round_trip_ms = round_trip.as_millis(),
             election_timeout_ms = node.inner().elections.timeout().as_millis(),
-            "a peer is far: writes wait for it where a majority needs it"
+            "a node is far away: writes wait for it where a majority needs it"
         );
     }
 }

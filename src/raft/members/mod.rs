@@ -81,9 +81,9 @@ impl Node {
         let Ok(_turn) = self.inner().membership_turn.try_lock() else { return };
         match write(self, ChangeMembers::AddVoterIds(BTreeSet::new()), false).await {
             ProposeOutcome::Done { .. } => {
-                tracing::info!("a change of voters that a lost leader began is finished");
+                tracing::info!("finished a membership change that an earlier leader began");
             }
-            other => tracing::warn!(?other, "a change of voters is unfinished"),
+            other => tracing::warn!(?other, "a membership change is unfinished"),
         }
     }
 
