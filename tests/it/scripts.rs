@@ -1,4 +1,4 @@
-//! Behaviour of the scripts that needs no binary: waiting for the lock of apt.
+//! Behaviour of the scripts that needs no binary: waiting for the lock of apt, the forecast of a first build.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -39,4 +39,27 @@ fn another_holder_of_apts_lock_is_waited_for() {
     let output = with_apt_get("echo 'E: Unable to locate package g++' >&2; exit 100", "apt install g++");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && said.contains("Unable to locate"), "another failure is one at once: {said}");
+}
+
+/// Minutes of the first build, in words and numerals.
+const MINUTES: [(&str, &str); 3] = [("eight", "8"), ("ten", "10"), ("twelve", "12")];
+
+#[test]
+fn the_readme_and_the_scripts_forecast_the_same_time() {
+    let call = "CACHE=$(dirname \"$CALLS\"); nproc() { echo 2; }; forecast quick";
+    let output = with_apt_get("exit 1", call);
+    let said = String::from_utf8_lossy(&output.stderr);
+    let (_, rest) = said.split_once("about ").unwrap_or_else(|| panic!("no forecast: {said}"));
+    let (minutes, _) = rest.split_once(" minutes on 2 processors").unwrap_or_else(|| panic!("no minutes: {said}"));
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let word = MINUTES.iter().find(|(_, numeral)| *numeral == minutes).map_or(minutes, |(word, _)| word);
+    for (page, words) in [
+        ("README.md", format!("The first build takes about {word} minutes")),
+        ("docs/start.md", format!("about {word} minutes on two cores")),
+        ("README.zh.md", format!("首次编译约 {minutes} 分钟")),
+        ("docs/zh/start.md", format!("要编译约 {minutes} 分钟")),
+    ] {
+        let text = std::fs::read_to_string(root.join(page)).expect("a page").replace('\n', " ");
+        assert!(text.contains(&words), "{page} does not say {words:?}, as scripts/run does: {said}");
+    }
 }
