@@ -40,11 +40,14 @@ fn tell_founded(founded: &Founded) {
     say(&format!("state hash    {state_hash}, equal on all of its nodes"));
 }
 
-/// Prints how the other members of the list are created from the file, if there are any.
+/// Prints how the other members of the list are created from the file, if there are any. The file of a cluster of one
+/// node remains only at a path that the caller chose.
 fn tell_others(founded: &Founded, own_id: u64, reborn: &Path) {
     let others: Vec<String> = founded.members.keys().filter(|id| **id != own_id).map(u64::to_string).collect();
     if others.is_empty() {
-        say(&format!("left          {}: it names no other node, and may be removed", reborn.display()));
+        if reborn.exists() {
+            say(&format!("left          {}: the cluster has no other node, so you can delete it", reborn.display()));
+        }
         return;
     }
     let reborn = reborn.display();

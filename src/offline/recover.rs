@@ -19,7 +19,7 @@ use anyhow::{Context, bail, ensure};
 use super::atomic_file::{PartialFile, with_suffix};
 use super::founding::{Founded, Founding, Origin, draw_cluster_id};
 use super::owned;
-use super::seed_file::{RebornFile, list};
+use super::seed_file::{RebornFile, list, remove_if_alone};
 use crate::format::level::LevelRange;
 use crate::format::types::{Entry, LogId, NodeId, membership_of};
 use crate::metrics::Metrics;
@@ -44,6 +44,8 @@ pub struct Recover {
 /// A stopped node that may continue without the others.
 pub struct Survivor {
     reborn_out: PathBuf,
+    /// True if the caller chose that path.
+    is_out_chosen: bool,
     initial_cluster: BTreeMap<NodeId, String>,
     /// File that an earlier run has left for the other nodes.
     left: Option<RebornFile>,
@@ -109,9 +111,11 @@ impl Survivor {
         if !findings.members.contains_key(&node_id) {
             bail!("node {node_id} is no member of its cluster any more: another node has to go on, or a backup");
         }
+        let is_out_chosen = reborn_out.is_some();
         let reborn_out = reborn_out.clone().map_or_else(|| beside(dir), Ok)?;
         let initial_cluster = initial_cluster.clone();
-        let mut survivor = Survivor { reborn_out, initial_cluster, left: None, store, machine, findings };
+        let mut survivor =
+            Survivor { reborn_out, is_out_chosen, initial_cluster, left: None, store, machine, findings };
         if !survivor.findings.is_alone() && survivor.reborn_out.exists() {
             survivor.left = Some(survivor.left_before()?);
         }
@@ -158,8 +162,13 @@ impl Survivor {
 
     /// Makes the node a member of a new cluster.
     pub fn go_on(self) -> anyhow::Result<Founded> {
-        let dir = self.store.dir().to_owned();
-        let done = self.make();
+        let (dir, out, is_out_chosen) = (self.store.dir().to_owned(), self.reborn_out.clone(), self.is_out_chosen);
+        let done = self.make().and_then(|founded| {
+            if !is_out_chosen {
+                remove_if_alone(&founded, &out)?;
+            }
+            Ok(founded)
+        });
         owned(&dir, done)
     }
 

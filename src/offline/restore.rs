@@ -1,8 +1,8 @@
 //! Restore: a data directory of a new cluster from a backup.
 //!
 //! A cluster is founded from the backup once, on one node: its random values are in a file that is left next to the
-//! backup ([`super::seed_file`]), from which the other nodes are created. A second restore of the same backup is
-//! another cluster.
+//! backup ([`super::seed_file`]), from which the other nodes are created. A cluster of one node leaves none. A second
+//! restore of the same backup is another cluster.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -14,7 +14,7 @@ use anyhow::{Context, bail, ensure};
 use super::atomic_file::{PartialFile, with_suffix};
 use super::founding::{Founded, Founding, Origin, draw_cluster_id};
 use super::owned;
-use super::seed_file::{RebornFile, list};
+use super::seed_file::{RebornFile, list, remove_if_alone};
 use super::state_scan::{Survey, SurveyedFile, survey_file};
 use crate::format::level::LevelRange;
 use crate::format::types::NodeId;
@@ -42,7 +42,7 @@ pub struct Restored {
     pub origin_cluster_id: Option<String>,
     pub origin_index: u64,
     pub founded: Founded,
-    /// File that the other nodes are created from.
+    /// File that the other nodes are created from. It is deleted if there are none, unless the caller chose its path.
     pub reborn: PathBuf,
 }
 
@@ -87,9 +87,13 @@ impl Restore {
             let is_same = again.digest == contents.digest;
             if is_same { Ok(()) } else { Err(std::io::Error::other("the backup was changed while it was read")) }
         })?;
-        self.fill(nursery, &reborn, out.clone()).with_context(|| {
+        let restored = self.fill(nursery, &reborn, out.clone()).with_context(|| {
             format!("the cluster is in {0}, this node is not made: repeat with --from {0}", out.display())
-        })
+        })?;
+        if reborn_out.is_none() {
+            remove_if_alone(&restored.founded, &out)?;
+        }
+        Ok(restored)
     }
 
     /// Creates another node of a cluster that was founded.

@@ -94,6 +94,14 @@ impl RebornFile {
     }
 }
 
+/// Deletes the file of a cluster of one node, which needs it only to repeat an interrupted run.
+pub(super) fn remove_if_alone(founded: &Founded, path: &Path) -> anyhow::Result<()> {
+    if founded.members.len() > 1 {
+        return Ok(());
+    }
+    std::fs::remove_file(path).with_context(|| path.display().to_string())
+}
+
 /// Decodes the header of such a file.
 pub(super) fn header_of(path: &Path, contents: &Contents) -> anyhow::Result<RebornHeader> {
     codec::from_bytes(&contents.header).with_context(|| format!("the header of {}", path.display()))

@@ -46,6 +46,18 @@ async fn one_node_makes_the_cluster_and_the_others_are_made_from_its_file() {
 }
 
 #[tokio::test]
+async fn a_node_alone_leaves_a_file_only_at_a_chosen_path() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let from = backup(&dir).await;
+    let alone = |name: &str| order(&from, dir.path().join(name), 1, "1=a:1");
+    let made = alone("one").run().expect("restored");
+    assert!(!made.reborn.exists() && !dir.path().join("backup.reborn").exists(), "{:?}", made.reborn);
+    let out = dir.path().join("chosen");
+    Restore { reborn_out: Some(out.clone()), ..alone("two") }.run().expect("restored");
+    assert_eq!(inspect(&out).expect("looked at").kind, InspectedKind::Reborn);
+}
+
+#[tokio::test]
 async fn a_second_restore_of_one_backup_is_another_cluster() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let from = backup(&dir).await;
