@@ -1,5 +1,6 @@
 //! Kinds of the objects that govern many others: policies and contracts.
 
+use super::freezes::frozen;
 use super::kind::{Kind, MODIFIED, NAME, NAMESPACE, Nature, REVISION, cut};
 use super::tables::{text, words};
 
@@ -19,7 +20,7 @@ pub(super) const POLICY: Kind = Kind {
         ("approvals", |row| text(&row["approvals"])),
         ("gates", |row| words(&row["gates"])),
     ],
-    more: &[("freezes", |row| cut(&row["freezes"])), ("comment", |row| cut(&row["comment"])), MODIFIED, REVISION],
+    more: &[("frozen (UTC)", frozen), ("comment", |row| cut(&row["comment"])), MODIFIED, REVISION],
 };
 
 pub(super) const CONTRACT: Kind = Kind {

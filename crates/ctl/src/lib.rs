@@ -21,6 +21,7 @@ pub mod errors;
 pub mod exit;
 mod explain;
 mod find;
+mod freezes;
 mod get;
 mod import;
 mod instances;

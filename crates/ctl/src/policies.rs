@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::accounts;
 use super::errors::Usage;
+use super::freezes::frozen;
 use super::kinds::Kind;
 use super::remote::{CallArgs, Refused};
 use super::tables::{Column, short, text, words, words_or_all};
@@ -89,7 +90,7 @@ const POLICY_COLUMNS: &[Column] = &[
     ("kinds", |row| words_or_all(&row["kinds"])),
     ("approvals", |row| text(&row["approvals"])),
     ("gates", |row| words(&row["gates"])),
-    ("freezes", |row| row["freezes"].as_array().map_or(0, Vec::len).to_string()),
+    ("frozen (UTC)", frozen),
     ("comment", |row| short(&text(&row["comment"]))),
 ];
 

@@ -69,6 +69,20 @@ impl Calendar {
         (time < *until).then_some(*until)
     }
 
+    /// Returns the begin of the next freeze after `time`; `None` if no freeze begins after it.
+    pub fn next_begin(&self, time: Timestamp) -> Option<Timestamp> {
+        let once = self.once.get(self.once.partition_point(|(from, _)| *from <= time)).map(|(from, _)| *from);
+        let weekly = self.weekly.as_ref().and_then(|week| {
+            let (now, begun) = (minute_of(time), time.0 - time.0 % MINUTE_MS);
+            let begins = |ahead: usize| {
+                is_set(week, (now + ahead) % WEEK_MINUTES) && !is_set(week, (now + ahead - 1) % WEEK_MINUTES)
+            };
+            let ahead = (1..=WEEK_MINUTES).find(|ahead| begins(*ahead))?;
+            Some(Timestamp(begun.saturating_add(ahead as u64 * MINUTE_MS)))
+        });
+        [once, weekly].into_iter().flatten().min()
+    }
+
     /// Returns the first moment from `time` on at which no freeze holds. `None` if there is none, or if more follow
     /// each other than are examined.
     pub fn free_from(calendars: &[&Calendar], time: Timestamp) -> Option<Timestamp> {

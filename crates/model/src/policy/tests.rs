@@ -229,3 +229,26 @@ fn the_comment_is_that_of_a_freeze_that_holds() {
     assert_eq!(comment("2026-11-27T23:59:59Z"), "evening");
     assert_eq!(comment("2026-11-28T00:00:00Z"), "");
 }
+
+#[test]
+fn the_next_freeze_is_the_earliest_that_begins_later() {
+    let at = |text: &str| Timestamp::parse(text).expect("a time");
+    let once = |from: &str, until: &str| Freeze { from: from.into(), until: until.into(), ..Freeze::default() };
+    let friday = Freeze { days: vec![Day::Friday], from: "16:00".into(), until: "08:00".into(), ..Freeze::default() };
+    let christmas = once("2026-12-24T00:00:00Z", "2026-12-27T00:00:00Z");
+    let both = Calendar::of(&[friday.clone(), christmas.clone()]);
+    // 2026-12-18 and 2026-12-25 are Fridays.
+    for (time, next) in [
+        ("2026-12-18T15:59:30Z", "2026-12-18T16:00:00Z"),
+        ("2026-12-18T16:00:00Z", "2026-12-24T00:00:00Z"),
+        ("2026-12-24T00:00:00Z", "2026-12-25T16:00:00Z"),
+        ("2026-12-30T00:00:00Z", "2027-01-01T16:00:00Z"),
+    ] {
+        assert_eq!(both.next_begin(at(time)), Some(at(next)), "{time}");
+    }
+    let alone = Calendar::of(&[christmas]);
+    assert_eq!(alone.next_begin(at("2026-12-24T00:00:00Z")), None, "it holds already");
+    let all_days: Vec<Day> = Day::ALL.iter().map(|(day, _)| *day).collect();
+    let always = Freeze { days: all_days, from: "00:00".into(), until: "00:00".into(), ..Freeze::default() };
+    assert_eq!(Calendar::of(&[always]).next_begin(at("2026-12-24T00:00:00Z")), None, "it never begins again");
+}
