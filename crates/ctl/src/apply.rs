@@ -98,6 +98,9 @@ pub(super) struct DeleteArgs {
     /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
+    /// Request approval for the deletions that a policy gates, as one request with this comment
+    #[arg(long, value_name = "WHY")]
+    request: Option<String>,
 }
 
 pub(super) async fn apply(args: ApplyArgs) -> anyhow::Result<()> {
@@ -402,6 +405,7 @@ pub(super) async fn delete(args: DeleteArgs) -> anyhow::Result<()> {
     if !args.yes && !confirm(&format!("Take away {count}?"))? {
         return Err(Usage("not confirmed, nothing was changed".to_owned()).into());
     }
+    approvals::ask_for(&mut tasks, args.request.as_deref());
     let carried = carry_out(&remote, tasks).await?;
     say(&carried.summary(count));
     let refused = carried.refused;

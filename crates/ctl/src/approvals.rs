@@ -275,6 +275,17 @@ async fn ask_whether(remote: &Remote, all: &[Value], parts: u64) -> anyhow::Resu
     Err(Usage("not confirmed, nothing was approved".to_owned()).into())
 }
 
+/// Adds the step that is possible for a request: it has been made, so `--request` is not.
+fn with_next_step(error: anyhow::Error, op: RequestOp, id: &str) -> anyhow::Error {
+    let Some(code) = error.downcast_ref::<Refused>().map(|refused| refused.code) else { return error };
+    let hint = match (code, op) {
+        (409_002, RequestOp::Run) => format!("once that time has come, `thuban requests --run {id}` carries it out"),
+        (409_000 | 409_001 | 409_002, _) => format!("`thuban requests --id {id}` shows what it waits for"),
+        _ => return error,
+    };
+    error.downcast::<Refused>().map_or_else(|error| error, |refused| refused.with_hint(hint).into())
+}
+
 async fn decide(args: &DecideArgs, op: RequestOp, parts: Option<u64>) -> anyhow::Result<()> {
     let mut item = json!({ "id": args.id });
     if let Some(comment) = &args.comment {
@@ -285,7 +296,8 @@ async fn decide(args: &DecideArgs, op: RequestOp, parts: Option<u64>) -> anyhow:
     }
     let remote = args.call.remote()?;
     let path = format!("{REQUESTS}/{}", op.word());
-    let answer = remote.call(Method::POST, &path, Some(&json!([item]))).await?;
+    let answer = remote.call(Method::POST, &path, Some(&json!([item]))).await;
+    let answer = answer.map_err(|error| with_next_step(error, op, &args.id))?;
     let request = &answer["responses"][0]["request"];
     let more = match request["parts"].as_u64().unwrap_or_default() {
         0 if request["part_of"].as_str().is_some_and(|head| !head.is_empty()) => {
@@ -303,4 +315,31 @@ async fn decide(args: &DecideArgs, op: RequestOp, parts: Option<u64>) -> anyhow:
     );
     say(&printable(&format!("{what}: {}", text(&request["standing"]))));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_decision_names_a_step_that_is_possible() {
+        let told = |code: u64, info: &str, op: RequestOp| {
+            let told = with_next_step(Refused::new(code, info).into(), op, "0123").to_string();
+            assert!(!told.contains("--request "), "{told}");
+            told
+        };
+        let frozen = "frozen, nothing was changed: by p until 2099-01-01T00:00:00Z";
+        assert_eq!(
+            told(409_002, frozen, RequestOp::Run),
+            "frozen by p until 2099-01-01T00:00:00Z: once that time has come, `thuban requests --run 0123` carries it \
+             out (409002)"
+        );
+        let unapproved = "data is conflict: the request is not approved yet";
+        assert_eq!(
+            told(409_000, unapproved, RequestOp::Run),
+            "the request is not approved yet: `thuban requests --id 0123` shows what it waits for (409000)"
+        );
+        let missing = told(400_202, "not found resource: there is no request/0123", RequestOp::Approve);
+        assert!(missing.starts_with("there is no request/0123: `thuban"), "{missing}");
+    }
 }

@@ -19,20 +19,31 @@ pub(super) const SERVER_FAULTS: u64 = 500_000;
 pub struct Refused {
     pub code: u64,
     info: String,
+    /// Next step that replaces the general one for the code.
+    hint: Option<String>,
 }
 
 impl std::error::Error for Refused {}
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Refused { code, info } = self;
-        write!(f, "{}{} ({code})", sentence(*code, info), advice(*code, info))
+        let Refused { code, info, hint } = self;
+        let sentence = sentence(*code, info);
+        match hint {
+            Some(hint) => write!(f, "{sentence}: {hint} ({code})"),
+            None => write!(f, "{sentence}{} ({code})", advice(*code, info)),
+        }
     }
 }
 
 impl Refused {
     pub(super) fn new(code: u64, info: &str) -> Self {
-        Refused { code, info: info.to_owned() }
+        Refused { code, info: info.to_owned(), hint: None }
+    }
+
+    /// Replaces the general next step.
+    pub(super) fn with_hint(self, hint: impl Into<String>) -> Self {
+        Refused { hint: Some(hint.into()), ..self }
     }
 
     /// Returns the error for a batch in which some of `all` items were refused, each already reported.
@@ -43,12 +54,12 @@ impl Refused {
             1 => format!("{count} of {all} were refused, the other one is done"),
             done => format!("{count} of {all} were refused, the other {done} are done"),
         };
-        Refused { code: 400_000, info }
+        Refused::new(400_000, &info)
     }
 
     /// Returns the error for a named object that does not exist.
     pub(super) fn missing(what: &str) -> Self {
-        Refused { code: 400_202, info: format!("there is no {what}") }
+        Refused::new(400_202, &format!("there is no {what}"))
     }
 
     /// Returns the refusal of one item of a batch, if it was refused.
@@ -84,6 +95,7 @@ fn sentence(code: u64, info: &str) -> String {
         (409_001, Some(detail)) => format!("approval is required: {detail}"),
         (409_002, Some(detail)) => format!("frozen {detail}"),
         (400_201, None) if general == Some(info) => "there is an object of this name".to_owned(),
+        (400_201 | 400_203 | 400_204 | 400_210 | 400_219 | 400_220, Some(detail)) => detail.to_owned(),
         (400_000 | 400_103 | 400_202 | 400_301 | 400_303 | 400_304 | 409_000, Some(detail)) => detail.to_owned(),
         _ => info.to_owned(),
     }
@@ -142,6 +154,8 @@ mod tests {
             (400_202, "not found resource", "not found resource"),
             (400_103, "invalid parameter: name is required", "name is required"),
             (400_201, "existed resource", "there is an object of this name"),
+            (400_201, "existed resource: user/ann exists already", "user/ann exists already (400201)"),
+            (400_203, "some services existed in namespace: namespace/a still has services", "namespace/a still has"),
             (400_813, "config file content does not match its format: line 2", "config file content does not match"),
             (401_001, "access is not approved: this needs edit on shop / pay", "not permitted: this needs edit"),
             (401_001, "access is not approved: name or password is wrong", "name or password is wrong (401001)"),
@@ -155,6 +169,12 @@ mod tests {
             let told = Refused::new(code, info).to_string();
             assert!(told.starts_with(begin) && told.ends_with(&format!(" ({code})")), "{told}");
         }
+    }
+
+    #[test]
+    fn a_hint_replaces_the_general_advice() {
+        let refused = Refused::new(409_002, "frozen, nothing was changed: by p until t").with_hint("run it then");
+        assert_eq!(refused.to_string(), "frozen by p until t: run it then (409002)");
     }
 
     #[test]
