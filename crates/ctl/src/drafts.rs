@@ -8,7 +8,7 @@ use url::form_urlencoded;
 use super::apply::carry_out;
 use super::documents::Document;
 use super::errors::{Differences, NothingDone, Usage};
-use super::find::{OneArgs, in_force, release_name, releases_path, row};
+use super::find::{OneArgs, absent, in_force, release_name, releases_path, row};
 use super::kinds::{KindFilter, Nature, placed};
 use super::plan::{Plan, There};
 use super::refusals::Refused;
@@ -42,7 +42,9 @@ pub(super) async fn run(command: DraftCommand) -> anyhow::Result<()> {
     let DraftCommand::Reset(args) = command;
     let one = read(&args.one)?;
     let what = placed(one.kind, &one.key);
-    let mut draft = row(&one.remote, one.kind, &one.key).await?.ok_or_else(|| Refused::missing(&what))?;
+    let Some(mut draft) = row(&one.remote, one.kind, &one.key).await? else {
+        return Err(absent(&one.remote, one.kind, &one.key).await);
+    };
     let release = match &args.to {
         Some(name) => named_release(&one, name).await?,
         None => live_release(&one).await?,

@@ -10,7 +10,7 @@ use clap::Args;
 use super::apply::carry_out;
 use super::documents::{Document, read_all};
 use super::errors::{NothingDone, Usage};
-use super::find::{OneArgs, row};
+use super::find::{OneArgs, absent, row};
 use super::kinds::{Nature, placed};
 use super::plan::{Plan, There};
 use super::progress::Carried;
@@ -35,7 +35,7 @@ pub(super) async fn run(args: EditArgs) -> anyhow::Result<()> {
         return Err(Usage(format!("{} speak for themselves and are not edited", kind.many)).into());
     }
     let what = placed(kind, &key);
-    let mut found = row(&remote, kind, &key).await?.ok_or_else(|| Refused::missing(&what))?;
+    let Some(mut found) = row(&remote, kind, &key).await? else { return Err(absent(&remote, kind, &key).await) };
     if kind.nature == Nature::File {
         sealed::open(&remote, &mut found).await?;
     }

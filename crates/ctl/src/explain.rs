@@ -8,10 +8,31 @@ use serde_json::{Value, json};
 use thuban_model::rule::Family;
 
 use super::errors::Usage;
-use super::find::InArgs;
-use super::kinds::{Kind, Nature};
+use super::find::{InArgs, row, suggestion};
+use super::kinds::{Key, Kind, Nature, placed};
+use super::remote::Remote;
 use super::tables::{OutputFormat, text};
 use super::telling::say;
+
+/// Help text, with the words of the output.
+pub(super) const LONG_ABOUT: &str = "\
+Show which rule would apply to a request, and why
+
+The first lines are the effect: what happens to the request, by which rule and release. Then each rule for the called
+service follows, with a word for itself and for each of its sub-rules, and yes or no for each condition.
+
+  applies      it matches, and acts on the request
+  not_matched  a condition marked `no` does not match
+  shadowed     it matches, but an earlier rule takes all such requests
+  empty        it matches, but has nothing to do
+  disabled     it is switched off
+
+`enforced by` names the clients that enforce the rule: an Envoy sidecar, an Envoy gateway, gRPC without a proxy. The
+reason follows where one of them does not, with its code (W1 and further ones, see docs/xds-rules.md).
+
+`gray releases` are canaries: they are live only for clients with certain labels, or for a percentage of them. A canary
+is in_force if this client is one of them, not_matched if not, and shadowed if it gets a newer canary of the same rule.
+A client has a fixed number from 0 to 99; it is in a percentage that is greater than its number.";
 
 #[derive(Args)]
 pub(super) struct ExplainArgs {
@@ -22,10 +43,13 @@ pub(super) struct ExplainArgs {
     /// Called service: NAMESPACE/NAME, or its name in the default namespace
     #[arg(long)]
     service: String,
+    /// Protocol of the request: HTTP, gRPC or another word of the rules
     #[arg(long)]
     protocol: Option<String>,
+    /// Method of the request: an HTTP verb, or the name of a gRPC method
     #[arg(long)]
     method: Option<String>,
+    /// Path of the request
     #[arg(long)]
     path: Option<String>,
     /// Header of the request; may be repeated, like the following ones
@@ -40,6 +64,7 @@ pub(super) struct ExplainArgs {
     /// Value for conditions of the type CUSTOM
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = read_pair)]
     labels: Vec<(String, String)>,
+    /// Address of the caller
     #[arg(long)]
     caller_ip: Option<String>,
     /// Calling service: NAMESPACE/NAME, or its name in the namespace of the called one
@@ -83,9 +108,25 @@ pub(super) async fn run(args: ExplainArgs) -> anyhow::Result<()> {
     let explanation = &answer["explanation"];
     match args.output {
         OutputFormat::Json => say(&serde_json::to_string_pretty(explanation)?),
-        OutputFormat::Table => lines(explanation).iter().for_each(|line| say(line)),
+        OutputFormat::Table => {
+            lines(explanation).iter().for_each(|line| say(line));
+            if each(&explanation["candidates"]).is_empty() {
+                unregistered(&remote, explanation).await?.iter().for_each(|line| say(line));
+            }
+        }
     }
     Ok(())
+}
+
+/// Returns a warning if the called service is not registered: then its name may be misspelt.
+async fn unregistered(remote: &Remote, explanation: &Value) -> anyhow::Result<Option<String>> {
+    let (namespace, name) = (text(&explanation["namespace"]), text(&explanation["service"]));
+    let (kind, key) = (Kind::of_word("service")?, Key { namespace, group: None, name });
+    if row(remote, kind, &key).await?.is_some() {
+        return Ok(None);
+    }
+    let hint = suggestion(remote, kind, &key).await?.map(|hint| format!(": {hint}")).unwrap_or_default();
+    Ok(Some(format!("warning   {} is not registered{hint}", placed(kind, &key))))
 }
 
 fn sketch(args: &ExplainArgs, namespace: &str) -> Value {
@@ -173,6 +214,23 @@ fn finding(finding: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_help_explains_each_word_of_the_output() {
+        use thuban_model::explain::{GrayState, Verdict};
+        let word = |value: Value| value.as_str().expect("a word").to_owned();
+        let verdicts = [Verdict::Disabled, Verdict::NotMatched, Verdict::Empty, Verdict::Shadowed, Verdict::Applies]
+            .map(|one| json!(one));
+        let states = [GrayState::InForce, GrayState::Shadowed, GrayState::NotMatched].map(|one| json!(one));
+        for word in verdicts
+            .into_iter()
+            .chain(states)
+            .map(word)
+            .chain(["enforced by", "gray releases", "W1"].map(str::to_owned))
+        {
+            assert!(LONG_ABOUT.contains(&word), "{word}");
+        }
+    }
 
     #[test]
     fn every_condition_has_its_verdict() {

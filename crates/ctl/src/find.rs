@@ -9,8 +9,8 @@ use url::form_urlencoded;
 
 use super::documents::Document;
 use super::errors::Usage;
-use super::kinds::{Key, Kind, KindFilter, Nature, read_key};
-use super::remote::{CallArgs, Paging, Remote};
+use super::kinds::{Key, Kind, KindFilter, Nature, display_name, placed, read_key};
+use super::remote::{CallArgs, Paging, Refused, Remote};
 use super::sealed;
 
 /// Rows per page of files, which include their contents.
@@ -18,6 +18,13 @@ const PAGE_FILES: usize = 50;
 /// Maximum number of objects requested one by one; above it, the kind and namespace are listed.
 const ONE_BY_ONE_MAX: usize = 10;
 const FALLBACK_NAMESPACE: &str = "default";
+/// Code for an object that does not exist.
+const NOT_FOUND: u64 = 400_202;
+/// Characters that a similar name has in common with the wrong one.
+const NEAR_PREFIX: usize = 2;
+/// Maximum number of namespaces or similar names in an error, and the least similarity of a name.
+const NEAR_NAMES: usize = 3;
+const NEAR_CUTOFF: f32 = 0.7;
 
 /// Connection and namespace of a search.
 #[derive(Args)]
@@ -112,6 +119,75 @@ pub(super) async fn rows(remote: &Remote, kind: &Kind, wanted: &KindFilter) -> a
 pub(super) async fn row(remote: &Remote, kind: &Kind, key: &Key) -> anyhow::Result<Option<Value>> {
     let found = rows(remote, kind, &KindFilter::of(key)).await?;
     Ok(found.into_iter().find(|row| kind.key_of(row) == *key))
+}
+
+/// Returns the error for an object that does not exist: with the namespaces that have one of this name, else with
+/// similar names.
+pub(super) async fn absent(remote: &Remote, kind: &Kind, key: &Key) -> anyhow::Error {
+    let refused = Refused::missing(&placed(kind, key));
+    match suggestion(remote, kind, key).await {
+        Ok(Some(hint)) => refused.with_hint(hint).into(),
+        // The hint is an extra: without it the error is the same.
+        Ok(None) | Err(_) => refused.into(),
+    }
+}
+
+/// Returns the error for something about an object that does not exist, or about one that lacks it.
+pub(super) async fn lacking(remote: &Remote, kind: &Kind, key: &Key, what: &str) -> anyhow::Error {
+    match row(remote, kind, key).await {
+        Ok(None) => absent(remote, kind, key).await,
+        Ok(Some(_)) => Refused::missing(&format!("{what} of {}", placed(kind, key))).into(),
+        Err(error) => error,
+    }
+}
+
+/// Replaces a node's refusal for a missing thing if the object itself is missing.
+pub(super) async fn or_absent(remote: &Remote, kind: &Kind, key: &Key, error: anyhow::Error) -> anyhow::Error {
+    if error.downcast_ref::<Refused>().is_none_or(|refused| refused.code != NOT_FOUND) {
+        return error;
+    }
+    match row(remote, kind, key).await {
+        Ok(None) => absent(remote, kind, key).await,
+        Ok(Some(_)) | Err(_) => error,
+    }
+}
+
+/// Returns the namespaces that have an object of this name, else similar names in its own.
+pub(super) async fn suggestion(remote: &Remote, kind: &Kind, key: &Key) -> anyhow::Result<Option<String>> {
+    if kind.is_placed() {
+        let wanted = KindFilter { namespace: None, ..KindFilter::of(key) };
+        let elsewhere = first_rows(remote, kind, &wanted).await?;
+        let has_name = |found: &Key| found.name == key.name && found.group == key.group;
+        let places: BTreeSet<String> =
+            elsewhere.iter().filter(|found| has_name(found)).map(|found| found.namespace.clone()).collect();
+        if let Some(first) = places.first() {
+            let named: Vec<&str> = places.iter().map(String::as_str).take(NEAR_NAMES).collect();
+            let more = match places.len() - named.len() {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            return Ok(Some(format!("there is one in {}{more}, -n {first} selects it", named.join(", "))));
+        }
+    }
+    // The first page may not reach them, so names with the same beginning are listed too.
+    let begin: String = key.name.chars().take(NEAR_PREFIX).collect();
+    let mut near = first_rows(remote, kind, &KindFilter { name: None, ..KindFilter::of(key) }).await?;
+    near.extend(
+        first_rows(remote, kind, &KindFilter { name: Some(format!("{begin}*")), ..KindFilter::of(key) }).await?,
+    );
+    let names: BTreeSet<&str> = near.iter().map(|found| found.name.as_str()).collect();
+    let names: Vec<&str> = names.into_iter().collect();
+    let near = similar::get_close_matches(key.name.as_str(), &names, NEAR_NAMES, NEAR_CUTOFF);
+    let near: Vec<_> =
+        near.into_iter().map(|name| display_name(kind, &Key { name: name.to_owned(), ..key.clone() })).collect();
+    Ok((!near.is_empty()).then(|| format!("is it {}?", near.join(" or "))))
+}
+
+/// Returns the names on the first page of a list.
+async fn first_rows(remote: &Remote, kind: &Kind, wanted: &KindFilter) -> anyhow::Result<Vec<Key>> {
+    let limit = if kind.nature == Nature::File { PAGE_FILES } else { limits::PAGE_ROWS_MAX };
+    let (rows, _) = remote.pages(kind.rows, (limit, limit), |paging| kind.page(wanted, paging)).await?;
+    Ok(rows.iter().map(|row| kind.key_of(row)).collect())
 }
 
 /// Returns the objects that these documents describe.

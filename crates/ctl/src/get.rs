@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::documents::{Document, status_of_row};
 use super::errors::Usage;
-use super::find::{InArgs, in_force, rows};
+use super::find::{InArgs, absent, in_force, rows};
 use super::kinds::{KINDS, Key, Kind, KindFilter, Nature, display_name, read_key};
 use super::remote::{Refused, Remote};
 use super::tables::{Output, lay_out, table};
@@ -59,9 +59,16 @@ pub(super) async fn get(args: GetArgs) -> anyhow::Result<()> {
     for meant in meant(&args.meant, &namespace)? {
         let rows = rows(&remote, meant.kind, &meant.wanted).await?;
         if rows.is_empty() && meant.named {
-            let name = meant.wanted.name.unwrap_or_default();
-            let place = if meant.kind.is_placed() { format!(" in {namespace}") } else { String::new() };
-            return Err(Refused::missing(&format!("{}/{name}{place}", meant.kind.one)).into());
+            let KindFilter { namespace, group, name, service: _ } = meant.wanted;
+            let is_anywhere = meant.kind.is_placed() && namespace.is_none();
+            let key = Key { namespace: namespace.unwrap_or_default(), group, name: name.unwrap_or_default() };
+            if is_anywhere || args.meant.service.is_some() {
+                let place = if is_anywhere { "any namespace" } else { &key.namespace };
+                let service = args.meant.service.map(|service| format!(" for service {service}")).unwrap_or_default();
+                let what = format!("{}{service} in {place}", display_name(meant.kind, &key));
+                return Err(Refused::missing(&what).into());
+            }
+            return Err(absent(&remote, meant.kind, &key).await);
         }
         found.push((meant.kind, rows));
     }

@@ -23,6 +23,7 @@ mod explain;
 mod find;
 mod freezes;
 mod get;
+mod history;
 mod import;
 mod instances;
 mod keys;
@@ -103,8 +104,9 @@ pub enum ClientCommand {
     /// Withdraw the active release from all clients
     Withdraw(releases::WithdrawArgs),
     /// Show the release history of a rule or a config file
-    History(releases::HistoryArgs),
+    History(history::HistoryArgs),
     /// Show which rule would apply to a request, and why
+    #[command(long_about = explain::LONG_ABOUT)]
     Explain(Box<explain::ExplainArgs>),
     /// Show which client has which release, or all that one client has
     Who(who::WhoArgs),
@@ -194,7 +196,7 @@ pub fn run(command: ClientCommand) -> ExitCode {
         ClientCommand::Rollout(command) => report_to_pipelines(block_on(rollouts::run(command))),
         ClientCommand::Wait(args) => report_to_pipelines(block_on(waiting::run(args))),
         ClientCommand::Withdraw(args) => report_to_pipelines(block_on(releases::withdraw(args))),
-        ClientCommand::History(args) => report_to_pipelines(block_on(releases::history(args))),
+        ClientCommand::History(args) => report_to_pipelines(block_on(history::run(args))),
         ClientCommand::Explain(args) => report_to_pipelines(block_on(explain::run(*args))),
         ClientCommand::Who(args) => report_to_pipelines(block_on(who::run(args))),
         // Exit codes of `drain` are 0 and 1 only.

@@ -1,5 +1,4 @@
-//! `thuban release`, `rollback`, `promote`, `stop`, `withdraw`, `history` and `diff`: releases of a rule or of a config
-//! file.
+//! `thuban release`, `rollback`, `promote`, `stop`, `withdraw` and `diff`: releases of a rule or of a config file.
 
 use clap::Args;
 use reqwest::Method;
@@ -8,12 +7,12 @@ use thuban_model::limits;
 use url::form_urlencoded;
 
 use super::errors::{Differences, Usage};
-use super::find::{InForce, OneArgs, in_force, read_name, release_name, releases_path};
+use super::find::{InForce, OneArgs, in_force, lacking, or_absent, read_name, release_name, releases_path};
 use super::kinds::{Key, Kind, KindFilter, Nature, display_name, placed};
-use super::remote::{Paging, Refused, Remote, is_done};
+use super::remote::{Paging, Remote, is_done};
 use super::requests::ApprovalArgs;
 use super::rollout_plan::PlanArgs;
-use super::tables::{Column, OutputFormat, short, table, text};
+use super::tables::{OutputFormat, text};
 use super::telling::say;
 
 /// An object with releases.
@@ -43,6 +42,11 @@ impl One {
         named(self.kind, &self.key)
     }
 
+    /// Returns the error for a release that does not exist, or for an object that does not.
+    pub(super) async fn lacking(&self, what: &str) -> anyhow::Error {
+        lacking(&self.remote, self.kind, &self.key, what).await
+    }
+
     async fn in_force(&self) -> anyhow::Result<InForce> {
         let mut all = in_force(&self.remote, self.kind, &KindFilter::of(&self.key)).await?;
         Ok(all.remove(&self.key).unwrap_or_default())
@@ -56,15 +60,16 @@ impl One {
         let what = placed(self.kind, &self.key);
         match self.in_force().await?.grays.as_slice() {
             [one] => Ok(one.clone()),
-            [] => Err(Refused::missing(&format!("active gray release of {what}")).into()),
+            [] => Err(self.lacking("active gray release").await),
             several => Err(Usage(format!("{what} has several gray releases, name one: {}", several.join(", "))).into()),
         }
     }
 
     async fn active(&self) -> anyhow::Result<String> {
-        let found = self.in_force().await?.normal;
-        let none = || Refused::missing(&format!("release in force of {}", placed(self.kind, &self.key)));
-        Ok(release_name(&found.ok_or_else(none)?))
+        match self.in_force().await?.normal {
+            Some(found) => Ok(release_name(&found)),
+            None => Err(self.lacking("live release").await),
+        }
     }
 
     pub(super) async fn releases(&self) -> anyhow::Result<Vec<Value>> {
@@ -79,9 +84,10 @@ impl One {
     /// Returns the previous normal release: the inactive one with the highest version.
     async fn previous(&self) -> anyhow::Result<String> {
         let rows = self.releases().await?;
-        let found = rows.iter().filter(|row| self.is_before(row)).max_by_key(|row| row["version"].as_u64());
-        let none = || Refused::missing(&format!("earlier release of {}", placed(self.kind, &self.key)));
-        Ok(release_name(found.ok_or_else(none)?))
+        match rows.iter().filter(|row| self.is_before(row)).max_by_key(|row| row["version"].as_u64()) {
+            Some(found) => Ok(release_name(found)),
+            None => Err(self.lacking("earlier release").await),
+        }
     }
 
     fn is_before(&self, row: &Value) -> bool {
@@ -89,20 +95,32 @@ impl One {
     }
 
     /// Performs an act on a release and prints the outcome: true if it is done, false if it awaits approval.
-    async fn order(
+    async fn order(&self, verb: &str, release: &str, approval: &ApprovalArgs, more: Value) -> anyhow::Result<bool> {
+        self.tell(&self.send(verb, release, approval, more).await?)
+    }
+
+    /// Performs an act on a release.
+    pub(super) async fn send(
         &self,
         verb: &str,
         release: &str,
-        approval_options: &ApprovalArgs,
+        approval: &ApprovalArgs,
         more: Value,
-    ) -> anyhow::Result<bool> {
+    ) -> anyhow::Result<Value> {
         let mut item = self.named();
-        approval_options.put_into(&mut item);
+        approval.put_into(&mut item);
         item.insert("release_name".to_owned(), json!(release));
         item.extend(more.as_object().cloned().unwrap_or_default());
         let path = format!("{}/{verb}?unknown=refuse", releases_path(self.kind));
-        let answer = self.remote.call(Method::PUT, &path, Some(&json!([item]))).await?;
-        self.tell(&answer)
+        self.call(Method::PUT, &path, &json!([item])).await
+    }
+
+    /// Makes one call about the object.
+    pub(super) async fn call(&self, method: Method, path: &str, body: &Value) -> anyhow::Result<Value> {
+        match self.remote.call(method, path, Some(body)).await {
+            Ok(answer) => Ok(answer),
+            Err(error) => Err(or_absent(&self.remote, self.kind, &self.key, error).await),
+        }
     }
 
     pub(super) fn tell(&self, answer: &Value) -> anyhow::Result<bool> {
@@ -130,7 +148,7 @@ impl One {
         Ok(true)
     }
 
-    fn page(&self, path: &str, paging: &Paging) -> String {
+    pub(super) fn page(&self, path: &str, paging: &Paging) -> String {
         page(path, self.kind, &self.key, paging)
     }
 }
@@ -234,7 +252,7 @@ pub(super) async fn release(args: ReleaseArgs) -> anyhow::Result<()> {
         Nature::File => format!("/config/v1/configfiles/release?unknown=refuse&force={}", args.force),
         _ => format!("{}?unknown=refuse", releases_path(one.kind)),
     };
-    let answer = one.remote.call(Method::POST, &path, Some(&json!([item]))).await?;
+    let answer = one.call(Method::POST, &path, &json!([item])).await?;
     one.tell(&answer).map(drop)
 }
 
@@ -266,12 +284,12 @@ pub(super) async fn roll_back(args: RollbackArgs) -> anyhow::Result<()> {
 #[derive(Args)]
 pub(super) struct GrayArgs {
     #[command(flatten)]
-    one: OneArgs,
+    pub(super) one: OneArgs,
     #[command(flatten)]
-    approval_options: ApprovalArgs,
+    pub(super) approval_options: ApprovalArgs,
     /// Name of the gray release [default: the only active one]
     #[arg(long, value_name = "RELEASE")]
-    gray: Option<String>,
+    pub(super) gray: Option<String>,
 }
 
 impl GrayArgs {
@@ -319,39 +337,6 @@ pub(super) async fn withdraw(args: WithdrawArgs) -> anyhow::Result<()> {
 }
 
 #[derive(Args)]
-pub(super) struct HistoryArgs {
-    #[command(flatten)]
-    one: OneArgs,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t = OutputFormat::Table)]
-    output: OutputFormat,
-}
-
-pub(super) async fn history(args: HistoryArgs) -> anyhow::Result<()> {
-    const COLUMNS: &[Column] = &[
-        ("time (UTC)", |row| text(&row["time"])),
-        ("user", |row| text(&row["user"])),
-        ("action", |row| text(&row["action"])),
-        ("release", |row| short(&text(&row["release_name"]))),
-        ("version", |row| text(&row["version"])),
-        ("before", |row| if row["from_version"] == 0 { "-".to_owned() } else { text(&row["from_version"]) }),
-        ("comment", |row| short(&text(&row["comment"]))),
-    ];
-    let one = read(&args.one)?;
-    let path = match one.kind.nature {
-        Nature::File => "/config/v1/configfiles/releasehistory".to_owned(),
-        _ => format!("{}/history", releases_path(one.kind)),
-    };
-    let bounds = (limits::PAGE_ROWS_MAX, usize::MAX);
-    let (all, _) = one.remote.pages("data", bounds, |paging| one.page(&path, paging)).await?;
-    match args.output {
-        OutputFormat::Json => say(&serde_json::to_string_pretty(&all)?),
-        OutputFormat::Table => table(&all, COLUMNS).iter().for_each(|line| say(line)),
-    }
-    Ok(())
-}
-
-#[derive(Args)]
 pub(super) struct SideArgs {
     /// Left side: draft, active, or the name of a release
     #[arg(long, value_name = "SIDE", default_value = "active", requires = "what")]
@@ -380,7 +365,10 @@ pub(super) async fn diff(
     };
     let mut query = query(kind, &key);
     query.append_pair("from", &sides.from).append_pair("to", &sides.to);
-    let answer = remote.get(&format!("{path}?{}", query.finish())).await?;
+    let answer = match remote.get(&format!("{path}?{}", query.finish())).await {
+        Ok(answer) => answer,
+        Err(error) => return Err(or_absent(remote, kind, &key, error).await),
+    };
     let lines = lines(&answer["diff"]);
     match output {
         OutputFormat::Json => say(&serde_json::to_string_pretty(&for_programs(&answer["diff"]))?),

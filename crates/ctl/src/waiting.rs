@@ -11,7 +11,6 @@ use super::drain::read_time;
 use super::errors;
 use super::find::{OneArgs, release_name};
 use super::kinds::{Nature, placed};
-use super::refusals::Refused;
 use super::refusals::is_final;
 use super::releases::{self, One, is_of_type, read};
 use super::requests::listed;
@@ -106,7 +105,7 @@ async fn look(one: &One, wanted: &mut Option<String>, share: Option<u64>) -> any
     let Some(release) = found else {
         return match wanted {
             Some(name) => absent(one, name).await,
-            None => Err(Refused::missing(&format!("release of {}", placed(one.kind, &one.key))).into()),
+            None => Err(one.lacking("release").await),
         };
     };
     *wanted = Some(release_name(release));

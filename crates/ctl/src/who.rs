@@ -5,7 +5,7 @@ use serde_json::Value;
 use thuban_model::limits;
 use url::form_urlencoded;
 
-use super::find::{InArgs, read_name};
+use super::find::{InArgs, or_absent, read_name};
 use super::kinds::{Nature, placed};
 use super::releases;
 use super::remote::{Paging, Remote};
@@ -110,7 +110,10 @@ pub(super) async fn run(args: WhoArgs) -> anyhow::Result<()> {
     };
     let bounds = (limits::PAGE_ROWS_MAX, args.limit);
     let page = |paging: &Paging| releases::page(&path, kind, &key, paging);
-    let (all, last) = remote.pages("data", bounds, page).await?;
+    let (all, last) = match remote.pages("data", bounds, page).await {
+        Ok(found) => found,
+        Err(error) => return Err(or_absent(&remote, kind, &key, error).await),
+    };
     if args.output == OutputFormat::Json {
         let mut answer = last;
         answer["data"] = all.into();

@@ -73,9 +73,35 @@ async fn errors_name_the_object_and_the_namespace_and_end_with_the_code() {
         ("who ratelimit/pay -n shop", "there is no ratelimit/pay in shop"),
         ("diff ratelimit/pay -n shop", "there is no ratelimit/pay in shop"),
         ("history ratelimit/pay -n shop", "there is no ratelimit/pay in shop"),
-        ("rollback ratelimit/pay -n shop --to v1", "there is no release v1 of ratelimit/pay in shop"),
-        ("who configfile/app/a.properties -n shop", "there is no configfile/app/a.properties in shop"),
-        ("release configfile/app/a.properties -n shop", "there is no configfile/app/a.properties in shop"),
+        ("rollback ratelimit/pay -n shop --to v1", "there is no ratelimit/pay in shop"),
+        ("rollback ratelimit/pay -n shop", "there is no ratelimit/pay in shop"),
+        ("promote ratelimit/pay -n shop", "there is no ratelimit/pay in shop"),
+        ("stop ratelimit/pay -n shop", "there is no ratelimit/pay in shop"),
+        ("withdraw ratelimit/pay -n shop", "there is no ratelimit/pay in shop"),
+        ("wait ratelimit/pay -n shop", "there is no ratelimit/pay in shop"),
+        ("rollout status ratelimit/pay -n shop", "there is no ratelimit/pay in shop"),
+        ("rollout pause ratelimit/pay -n shop", "there is no ratelimit/pay in shop"),
+        ("edit ratelimit/pay -n shop", "there is no ratelimit/pay in shop"),
+        ("get ratelimit/pay -A", "there is no ratelimit/pay in any namespace"),
+        (
+            "get configfile/app/b.properties",
+            "there is no configfile/app/b.properties in default: is it configfile/app/a.",
+        ),
+        ("history configfile/app/b.properties", "there is no configfile/app/b.properties in default"),
+        ("diff configfile/app/a.properties --from v9", "there is no release v9 of configfile/app/a.properties in"),
+        (
+            "who configfile/app/a.properties -n shop",
+            "there is no configfile/app/a.properties in shop: there is one in default, -n default selects it",
+        ),
+        (
+            "release configfile/app/a.properties -n shop",
+            "there is no configfile/app/a.properties in shop: there is one in default, -n default selects it",
+        ),
+        (
+            "rollback configfile/app/a.properties -n shop",
+            "there is no configfile/app/a.properties in shop: there is one in default, -n default selects it",
+        ),
+        ("rollback configfile/app/a.properties", "there is no earlier release of configfile/app/a.properties in"),
         ("diff configfile/app/a.properties -n shop", "there is no configfile/app/a.properties in shop"),
         (
             "rollback configfile/app/a.properties --to v1",
@@ -99,6 +125,8 @@ async fn errors_name_the_object_and_the_namespace_and_end_with_the_code() {
         let told = if line.starts_with("drain") { told.expect(1) } else { told.expect(3) };
         assert!(told.contains(words) && told.trim_end().ends_with("(400202)"), "{line}: {told}");
     }
+    let told = desk.line("explain ratelimit --service pya -n shop").await.expect(0);
+    assert!(told.ends_with("warning   service/pya in shop is not registered\n"), "{told}");
     let endpoint = &desk.endpoints;
     let ended = crate::harness::run(endpoint, "nonsense", &["get", "services"], "").await.expect(3);
     assert!(ended.starts_with("thuban: the token is unknown, expired or revoked: log in"), "{ended}");
