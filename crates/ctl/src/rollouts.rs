@@ -12,7 +12,6 @@ use super::errors::Differences;
 use super::find::{OneArgs, release_name, releases_path};
 use super::kinds::placed;
 use super::releases::{GrayArgs, One, read};
-use super::remote::Refused;
 use super::tables::OutputFormat;
 use super::telling::say;
 use super::under_way::{self, UnderWayArgs, progress};
@@ -30,7 +29,7 @@ pub(super) enum RolloutCommand {
     Status(StatusArgs),
     /// Hold the share as it is
     Pause(SteerArgs),
-    /// Continue, with the whole hold of the step
+    /// Continue; the timer of the step starts over
     Resume(SteerArgs),
     /// Take the next step now; the last one promotes
     Advance(SteerArgs),
@@ -77,7 +76,7 @@ pub(super) struct SignalArgs {
 }
 
 pub(super) async fn run(command: RolloutCommand) -> anyhow::Result<()> {
-    let (args, action) = match command {
+    let (SteerArgs { gray: args, comment }, action) = match command {
         RolloutCommand::List(args) => return under_way::list(&args).await,
         RolloutCommand::Status(args) => return status(&args).await,
         RolloutCommand::Signal(args) => return signal(args).await,
@@ -87,10 +86,45 @@ pub(super) async fn run(command: RolloutCommand) -> anyhow::Result<()> {
         RolloutCommand::Stop(args) => (args, "stop"),
     };
     let mut more = json!({ "action": action });
-    if let Some(comment) = args.comment {
+    if let Some(comment) = comment {
         more["comment"] = comment.into();
     }
-    args.gray.order("rollout", more).await
+    let one = read(&args.one)?;
+    let gray = one.gray(args.gray).await?;
+    let answer = one.send("rollout", &gray, &args.approval_options, more).await?;
+    tell(&one, action, &answer)
+}
+
+fn tell(one: &One, action: &str, answer: &Value) -> anyhow::Result<()> {
+    match after(action, answer) {
+        Some(line) => say(&format!("{}: {line}", placed(one.kind, &one.key))),
+        None => drop(one.tell(answer)?),
+    }
+    Ok(())
+}
+
+/// Formats what an action on a rollout did, and the state after it. `None` for an answer without a release, such as one
+/// that the action awaits approval.
+fn after(action: &str, answer: &Value) -> Option<String> {
+    let item = &answer["responses"][0];
+    let release = [&item["ruleRelease"], &item["configFileRelease"]].into_iter().find(|one| one.is_object())?;
+    if item["request"].is_object() {
+        return None;
+    }
+    let named = format!("{}, version {}", release_name(release), release["version"]);
+    let rollout = &release["rollout"];
+    if !rollout.is_object() {
+        return (action == "advance").then(|| format!("promoted, all clients get {named}"));
+    }
+    let done = match action {
+        "pause" => "the rollout is paused",
+        "resume" => "the rollout goes on",
+        "advance" => "the next step is taken",
+        "signal" => "the signal is recorded",
+        _ => return Some(format!("the rollout is stopped, clients of {named} get the normal release again")),
+    };
+    let clients = under_way::clients_of(release).map(|clients| format!("; for {clients}")).unwrap_or_default();
+    Some(format!("{done}: {named}, {}{clients}", progress(rollout)))
 }
 
 async fn signal(args: SignalArgs) -> anyhow::Result<()> {
@@ -101,8 +135,8 @@ async fn signal(args: SignalArgs) -> anyhow::Result<()> {
     item.insert("ok".to_owned(), json!(!args.failed));
     item.extend(args.reason.map(|reason| ("reason".to_owned(), Value::from(reason))));
     let path = format!("{}/signal?unknown=refuse", releases_path(one.kind));
-    let answer = one.remote.call(Method::POST, &path, Some(&json!([item]))).await?;
-    one.tell(&answer).map(drop)
+    let answer = one.call(Method::POST, &path, &json!([item])).await?;
+    tell(&one, "signal", &answer)
 }
 
 /// Returns the most recently published release with a plan.
@@ -113,7 +147,10 @@ async fn newest(one: &One) -> anyhow::Result<Value> {
         .into_iter()
         .filter(|row| row["rollout"].is_object())
         .max_by_key(|row| row["version"].as_u64());
-    found.ok_or_else(|| Refused::missing(&format!("rollout of {}", placed(one.kind, &one.key))).into())
+    match found {
+        Some(release) => Ok(release),
+        None => Err(one.lacking("rollout").await),
+    }
 }
 
 async fn status(args: &StatusArgs) -> anyhow::Result<()> {
@@ -161,6 +198,53 @@ fn course(rollout: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_action_names_what_it_did_and_the_state_after_it() {
+        let answer = |state: &str, next_at: Option<&str>| {
+            let rollout =
+                json!({ "step": 2, "percent": 25, "state": state, "next_at": next_at, "steps": [{}, {}, {}] });
+            let share = json!({ "by": "CLIENT_IP", "percent": 25 });
+            let label = json!({ "key": "zone", "value": { "type": "EXACT", "value": "a" } });
+            json!({ "responses": [{ "ruleRelease": { "release_name": "steps", "version": 7, "release_type": "gray",
+                "client_labels": [label], "client_percent": share, "rollout": rollout } }] })
+        };
+        let at = Some("2026-11-26 10:00:00");
+        for (action, state, next_at, expected) in [
+            (
+                "advance",
+                "running",
+                at,
+                "the next step is taken: steps, version 7, 25 %, step 2 of 3, running, next step at 2026-11-26 \
+                 10:00:00 UTC; for zone=a, 25 % by CLIENT_IP",
+            ),
+            (
+                "pause",
+                "paused",
+                None,
+                "the rollout is paused: steps, version 7, 25 %, step 2 of 3, paused; for zone=a, 25 % by CLIENT_IP",
+            ),
+            (
+                "resume",
+                "running",
+                at,
+                "the rollout goes on: steps, version 7, 25 %, step 2 of 3, running, next step at 2026-11-26 10:00:00 \
+                 UTC; for zone=a, 25 % by CLIENT_IP",
+            ),
+            (
+                "stop",
+                "stopped",
+                None,
+                "the rollout is stopped, clients of steps, version 7 get the normal release again",
+            ),
+        ] {
+            assert_eq!(after(action, &answer(state, next_at)).as_deref(), Some(expected));
+        }
+        let promoted = json!({ "responses": [{ "configFileRelease": { "name": "v8", "version": 8 } }] });
+        assert_eq!(after("advance", &promoted).as_deref(), Some("promoted, all clients get v8, version 8"));
+        let asked = json!({ "responses": [{ "request": { "id": "0" }, "ruleRelease": {} }] });
+        assert_eq!(after("advance", &asked), None);
+    }
 
     #[test]
     fn a_course_is_one_line() {

@@ -31,10 +31,12 @@ const COLUMNS: &[Column] = &[
     ("name", |row| short(&text(&row["name"]))),
     ("release", |row| short(&text(&row["release_name"]))),
     ("version", |row| text(&row["version"])),
-    ("state", |row| text(&row["progress"])),
+    ("state", |row| text(&row["state"])),
     ("clients", |row| short(&text(&row["clients"]))),
     ("since (UTC)", |row| text(&row["since"])),
     ("by", |row| short(&text(&row["user"]))),
+    // The last column, because it is a sentence.
+    ("detail", |row| text(&row["progress"])),
 ];
 
 pub(super) async fn list(args: &UnderWayArgs) -> anyhow::Result<()> {
@@ -83,7 +85,8 @@ fn row_of_release(kind: &Kind, release: &Value) -> Value {
         "name": name,
         "release_name": release_name(release),
         "version": release["version"],
-        "progress": if rollout.is_object() { progress(rollout) } else { "canary".to_owned() },
+        "state": rollout["state"].as_str().unwrap_or("canary"),
+        "progress": rollout.is_object().then(|| progress(rollout)),
         "clients": clients_of(release),
         "since": first(["mtime", "modifyTime"]),
         "user": first(["create_by", "createBy"]),
@@ -92,7 +95,7 @@ fn row_of_release(kind: &Kind, release: &Value) -> Value {
 }
 
 /// Formats the clients of a canary as `thuban release` takes them.
-fn clients_of(release: &Value) -> Option<String> {
+pub(super) fn clients_of(release: &Value) -> Option<String> {
     let labels = [&release["client_labels"], &release["betaLabels"]];
     let labels = labels.into_iter().filter_map(Value::as_array).flatten().map(label);
     let share = release["client_percent"].as_object().map(|share| {
@@ -119,7 +122,8 @@ pub(super) fn progress(rollout: &Value) -> String {
     let steps = rollout["steps"].as_array().map_or(0, Vec::len);
     let next = rollout["next_at"].as_str().map(|at| format!(", next step at {at} UTC")).unwrap_or_default();
     let reason = match text(&rollout["reason"]) {
-        reason if reason.is_empty() || reason == "-" => String::new(),
+        // A pause without a comment has its state as the reason.
+        reason if reason.is_empty() || reason == "-" || rollout["state"] == reason.as_str() => String::new(),
         reason => format!(": {reason}"),
     };
     format!("{percent} %, step {} of {steps}, {}{next}{reason}", rollout["step"], text(&rollout["state"]))
@@ -133,6 +137,7 @@ fn row_of_request(request: &Value) -> Value {
         "name": request["name"],
         "release_name": request["release_name"],
         "version": version,
+        "state": request["state"],
         "progress": format!("{}: {}", text(&request["act"]), text(&request["standing"])),
         "clients": clients_of(request),
         "since": request["ctime"],
@@ -162,12 +167,13 @@ mod tests {
         let rule = json!({ "namespace": "n", "rule_name": "a", "release_name": "v2", "version": 2, "mtime": "t",
             "create_by": "u", "rollout": { "step": 1, "percent": 5, "state": "running", "steps": [{}, {}] } });
         let row = row_of_release(Kind::of_word("ratelimit").expect("a kind"), &rule);
-        let expected = ["ratelimit", "n", "a", "v2", "2", "5 %, step 1 of 2, running", "-", "t", "u"];
+        let detail = "5 %, step 1 of 2, running";
+        let expected = ["ratelimit", "n", "a", "v2", "2", "running", "-", "t", "u", detail];
         assert_eq!(COLUMNS.iter().map(|(_, cell)| cell(&row)).collect::<Vec<_>>(), expected);
         let file = json!({ "namespace": "n", "group": "g", "fileName": "f", "name": "v2", "version": 2,
             "modifyTime": "t", "createBy": "u" });
         let row = row_of_release(Kind::of_word("configfile").expect("a kind"), &file);
-        let expected = ["configfile", "n", "g/f", "v2", "2", "canary", "-", "t", "u"];
+        let expected = ["configfile", "n", "g/f", "v2", "2", "canary", "-", "t", "u", "-"];
         assert_eq!(COLUMNS.iter().map(|(_, cell)| cell(&row)).collect::<Vec<_>>(), expected);
     }
 }

@@ -30,13 +30,23 @@ async fn what_is_half_way_out_is_listed() {
     let canary = row("one.properties");
     assert!(canary.contains(" some ") && canary.contains(" canary ") && canary.contains("zone=a"), "{canary}");
     let rollout = row("pay-limit");
-    assert!(rollout.contains(" steps ") && rollout.contains("5 %, step 1 of 2, running, next step at"), "{rollout}");
+    assert!(rollout.contains(" steps ") && rollout.contains("  running  "), "{rollout}");
+    let (_, detail) = rollout.rsplit_once("  ").expect("columns");
+    assert!(detail.starts_with("5 %, step 1 of 2, running, next step at"), "the sentence is the last column: {told}");
+    assert!(told.lines().next().is_some_and(|heads| heads.ends_with("  detail")), "{told}");
     assert_eq!(told.lines().count(), 3, "{told}");
     let shop = desk.line("rollouts list -n shop -o json").await.expect(0);
     let shop: Value = serde_json::from_str(&shop).expect("JSON");
     assert_eq!((shop.as_array().map(Vec::len), &shop[0]["rollout"]["state"]), (Some(1), &json!("running")), "{shop}");
     desk.line(&format!("promote {FILE}")).await.expect(0);
-    desk.line("rollout stop ratelimit/pay-limit -n shop").await.expect(0);
+    for (action, words) in [
+        ("pause", "the rollout is paused: steps, version 2, 5 %, step 1 of 2, paused; for 5 % by CLIENT_IP"),
+        ("resume", "the rollout goes on: steps, version 2, 5 %, step 1 of 2, running, next step at "),
+        ("stop", "the rollout is stopped, clients of steps, version 2 get the normal release again"),
+    ] {
+        let told = desk.line(&format!("rollout {action} ratelimit/pay-limit -n shop")).await.expect(0);
+        assert!(told.contains(&format!("ratelimit/pay-limit in shop: {words}")), "{told}");
+    }
     assert_eq!(desk.line("rollout list").await.expect(0), "nothing is half-way out\n");
 }
 
@@ -45,8 +55,10 @@ async fn a_wait_ends_when_it_is_live_too_late_or_lost() {
     let desk = Desk::start(1).await;
     let apollo = desk.cluster.apollo(1);
     let none = desk.line(&format!("wait {FILE}")).await.expect(3);
-    assert!(none.contains("there is no release of configfile/app/one.properties in default"), "{none}");
+    assert!(none.contains("there is no configfile/app/one.properties in default"), "{none}");
     desk.run(&["apply", "-f", "-"], &document("1")).await.expect(0);
+    let none = desk.line(&format!("wait {FILE}")).await.expect(3);
+    assert!(none.contains("there is no release of configfile/app/one.properties in default"), "{none}");
 
     // The command is there before the release.
     let line = format!("wait {FILE} --release one --timeout 60s");
@@ -83,7 +95,8 @@ async fn a_wait_ends_when_it_is_live_too_late_or_lost() {
     desk.line(&format!("release {FILE} --plan 5%:30m,100% --no-guards --name steps")).await.expect(0);
     let late = desk.line(&format!("wait {FILE} --timeout 1s")).await.expect(7);
     assert!(late.contains("steps 5 %, step 1 of 2, running"), "{late}");
-    desk.line(&format!("rollout advance {FILE}")).await.expect(0);
+    let told = desk.line(&format!("rollout advance {FILE}")).await.expect(0);
+    assert!(told.contains(&format!("{FILE} in default: promoted, all clients get ")), "{told}");
     desk.line(&format!("wait {FILE} --release steps --timeout 60s")).await.expect(0);
     desk.run(&["apply", "-f", "-"], &document("4")).await.expect(0);
     desk.line(&format!("release {FILE} --plan 5%:30m,100% --no-guards --name again")).await.expect(0);
@@ -207,12 +220,15 @@ async fn an_approval_in_a_freeze_says_what_it_waits_for() {
                  2099-01-01T00:00:00Z";
     assert!(told.contains(waits), "{told}");
     let half = desk.line("rollout list").await.expect(0);
-    assert!(half.contains(&format!("publish: {waits}")), "{half}");
+    assert!(half.contains(&format!("publish: {waits}")) && half.contains("  approved  "), "{half}");
+    let listed = desk.line("policy list").await.expect(0);
+    assert!(listed.contains("now, until 2099-01-01 00:00"), "{listed}");
     let late = desk.line(&format!("wait {FILE} --release v1 --timeout 1s")).await.expect(7);
     assert!(late.contains(&format!("the request for v1: {waits}")), "{late}");
     let frozen = as_user("rita", &format!("requests --run {id}")).await.expect(3);
     assert!(frozen.contains("frozen by ice until 2099-01-01T00:00:00Z"), "{frozen}");
-    assert!(frozen.trim_end().ends_with("(409002)"), "{frozen}");
+    let step = format!("once that time has come, `thuban requests --run {id}` carries it out (409002)");
+    assert!(frozen.trim_end().ends_with(&step), "{frozen}");
 
     desk.run(&["policy", "set", "ice", "--freezes", "[]"], "").await.expect(0);
     let done = as_user("rita", &format!("requests --run {id}")).await.expect(0);
