@@ -2,7 +2,7 @@
 # Steps of a CI job that releases a tree of documents. THUBAN_ENDPOINT, THUBAN_TOKEN and THUBAN_NAMESPACE say where.
 #
 # Usage: examples/pipeline.sh check FOLDER     for a merge request: exit code 1 if the tree is wrong
-#        examples/pipeline.sh release FOLDER   after the merge: apply, release, wait
+#        examples/pipeline.sh release FOLDER   after the merge: apply and release
 set -euo pipefail
 
 step=$1 tree=$2
