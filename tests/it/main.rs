@@ -1,8 +1,8 @@
 //! The black-box ring: real processes, real signals, real HTTP, nothing but the public surfaces.
 //!
 //! Sizes that matter can be raised by environment variables (`THUBAN_IT_…`, named in the scenario
-//! that reads them); figures are printed on stderr also by green runs. `THUBAN_IT_FETCH` has the pages of clients fetch
-//! their packages (`book`).
+//! that reads them); figures are printed on stderr also by green runs. `THUBAN_IT_PAGES` names the pages of the book to
+//! run instead of all, `THUBAN_IT_FETCH` has the pages of clients fetch their packages (`book`).
 
 mod harness;
 

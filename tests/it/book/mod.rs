@@ -141,10 +141,6 @@ pages! {
     compare: "docs/compare.md";
     contents: "docs/README.md";
     claims: "docs/claims.md";
-    clients_grpc_go: "docs/clients/grpc-go.md";
-    clients_grpc_java: "docs/clients/grpc-java.md";
-    clients_grpc_node: "docs/clients/grpc-node.md";
-    clients_grpc_python: "docs/clients/grpc-python.md";
     deploy: "docs/deploy.md";
     figures: "docs/figures.md";
     figures_attacks: "docs/figures/attacks.md";
