@@ -244,7 +244,7 @@ fn list(all: &Contexts) -> anyhow::Result<()> {
 
 /// Returns a hint if another context than the new one is current.
 fn not_in_use(current: &str, name: &str) -> Option<String> {
-    (current != name).then(|| format!("in use is still {current}; `thuban context use {name}` changes that"))
+    (current != name).then(|| format!("current context: {current}; switch with `thuban context use {name}`"))
 }
 
 #[cfg(test)]

@@ -96,7 +96,10 @@ impl Document {
         let word = text("kind")?.ok_or("kind is required")?;
         let kind = Kind::of_word(&word).map_err(|usage| usage.0)?;
         if !kind.is_documented() {
-            return Err(format!("{} speak for themselves and are not applied", kind.many));
+            return Err(format!(
+                "{} register themselves and are not applied: see `thuban instance register`",
+                kind.many
+            ));
         }
         let name = text("name")?.ok_or("name is required")?;
         let given = text("namespace")?;
@@ -358,7 +361,7 @@ mod tests {
             "document 3 (line 7): ports is not known: the fields of a thing stand in spec",
             "says no group",
             "name is required",
-            "speak for themselves",
+            "register themselves",
             "a document is an object",
         ]) {
             assert!(fault.contains(words), "{fault} has no {words}");

@@ -32,7 +32,9 @@ const HEAD: &str = "# Save and leave to change it; leave it as it is, or empty i
 pub(super) async fn run(args: EditArgs) -> anyhow::Result<()> {
     let (remote, kind, key) = args.one.read()?;
     if !kind.is_documented() {
-        return Err(Usage(format!("{} speak for themselves and are not edited", kind.many)).into());
+        return Err(
+            Usage(format!("{} register themselves and are not edited: see `thuban instance`", kind.many)).into()
+        );
     }
     let what = placed(kind, &key);
     let Some(mut found) = row(&remote, kind, &key).await? else { return Err(absent(&remote, kind, &key).await) };

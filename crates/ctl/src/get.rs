@@ -204,7 +204,11 @@ pub(super) async fn export(args: ExportArgs) -> anyhow::Result<()> {
         args.kinds.iter().map(|word| Kind::of_word(word)).collect::<Result<_, _>>()?
     };
     if let Some(kind) = kinds.iter().find(|kind| !kind.is_documented()) {
-        return Err(Usage(format!("{} speak for themselves: there are no documents of them", kind.many)).into());
+        return Err(Usage(format!(
+            "{} register themselves: there are no documents of them, see `thuban instance`",
+            kind.many
+        ))
+        .into());
     }
     let mut count = 0;
     for kind in kinds {

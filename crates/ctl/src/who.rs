@@ -90,6 +90,14 @@ fn misread(row: &Value) -> Option<String> {
     Some(format!("{who} ({agent}) does not carry out all of it: {}", parts.join("; ")))
 }
 
+/// Formats how many of its clients have the release that they should have.
+fn up_to_date(answer: &Value, what: &str) -> String {
+    match answer["amount"].as_u64() {
+        Some(0) => format!("no client of {what} is connected"),
+        _ => format!("{} of {} clients are up to date with {what}", text(&answer["current"]), text(&answer["amount"])),
+    }
+}
+
 /// Formats the counts of clients that reported to have applied or refused the release, if there are any.
 fn words_of(answer: &Value) -> Option<String> {
     let count = |field: &str| answer[field].as_u64().unwrap_or_default();
@@ -123,8 +131,7 @@ pub(super) async fn run(args: WhoArgs) -> anyhow::Result<()> {
     table(&all, COLUMNS).iter().for_each(|line| say(line));
     all.iter().filter_map(reason).for_each(|line| say(&line));
     all.iter().filter_map(misread).for_each(|line| say(&line));
-    let (current, amount) = (text(&last["current"]), text(&last["amount"]));
-    say(&format!("{current} of {amount} clients have what they should have of {}", placed(kind, &key)));
+    say(&up_to_date(&last, &placed(kind, &key)));
     words_of(&last).iter().for_each(|line| say(line));
     for warning in last["warnings"].as_array().into_iter().flatten() {
         say(&format!("warning   {}", text(warning)));
@@ -162,7 +169,7 @@ async fn all_of(remote: &Remote, client: &str, args: &WhoArgs) -> anyhow::Result
         _ => {
             table(&all, OF_CLIENT).iter().for_each(|line| say(line));
             all.iter().filter_map(reason).for_each(|line| say(&line));
-            say(&format!("{current} of {amount} are as they should be"));
+            say(&format!("{current} of {amount} are up to date"));
         }
     }
     tell_silent(&last);
@@ -190,6 +197,14 @@ mod tests {
         let expected = "n1 (gRPC Go 1.85.0) does not carry out all of it: W27: a; W4: b";
         assert_eq!(misread(&row).as_deref(), Some(expected));
         assert_eq!(misread(&json!({ "node_id": "n1" })), None);
+    }
+
+    #[test]
+    fn clients_that_are_up_to_date_are_counted() {
+        let of =
+            |current: u64, amount: u64| up_to_date(&json!({ "current": current, "amount": amount }), "routing/a in n");
+        assert_eq!(of(2, 3), "2 of 3 clients are up to date with routing/a in n");
+        assert_eq!(of(0, 0), "no client of routing/a in n is connected");
     }
 
     #[test]

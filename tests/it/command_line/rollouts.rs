@@ -112,7 +112,10 @@ async fn a_config_file_is_published_and_who_has_it_is_told() {
     let pulled = apollo.config("app", "default", "one.properties").await;
     assert_eq!(pulled["configurations"]["a"], "1", "{pulled}");
     let who = desk.line(&format!("who {file}")).await.expect(0);
-    assert!(who.contains("one") && who.contains("1 of 1 clients have what they should have"), "{who}");
+    assert!(
+        who.contains("one") && who.contains("1 of 1 clients are up to date with configfile/app/one.properties in"),
+        "{who}"
+    );
     let who: Value = serde_json::from_str(&desk.line(&format!("who {file} -o json")).await.expect(0)).expect("JSON");
     assert_eq!((&who["amount"], &who["current"]), (&json!(1), &json!(1)));
 

@@ -163,12 +163,12 @@ async fn all_that_one_client_has_is_shown() {
     desk.cluster.api(3).post("/v1/Discover", &question).await.expect_code(200_000);
     let told = desk.line("who --client 10.7.0.1").await.expect(0);
     assert!(told.contains("app/one.properties") && told.contains("pay-limit"), "{told}");
-    assert!(!told.contains("two.properties") && told.ends_with("2 of 2 are as they should be\n"), "{told}");
+    assert!(!told.contains("two.properties") && told.ends_with("2 of 2 are up to date\n"), "{told}");
 
     desk.run(&["apply", "-f", "-", "--release"], &document("2")).await.expect(0);
     desk.cluster.expect_equal_state().await;
     let told = desk.line("who --client 10.7.0.1").await.expect(0);
-    assert!(told.ends_with("1 of 2 are as they should be\n"), "{told}");
+    assert!(told.ends_with("1 of 2 are up to date\n"), "{told}");
     let shop = desk.line("who --client 10.7.0.1 -n shop -o json").await.expect(0);
     let shop: Value = serde_json::from_str(&shop).expect("JSON");
     let row = &shop["data"][0];
