@@ -77,7 +77,7 @@ fn accounts_page(console: &Console, visitor: &SessionUser, query: &Fields) -> Re
     let users = cut(users, &Pager::page_of(query));
     let tokens = catalog.access.list_service_tokens(|_| true, rows).rows;
     let keys = catalog.access_keys.list(&AccessKeyFilter { app_id: None, name: None }, rows).rows;
-    let columns = [("name", t.name), ("", t.grants), ("", t.comment), ("changed", t.changed), ("", t.action)];
+    let columns = [("name", t.name), ("", t.grants), ("", t.comment), ("changed", t.home.changed), ("", t.action)];
     Ok(AccountsPage {
         user_headings: headings(PATH, query, &columns),
         pager: Pager::new(PATH, query, &users),

@@ -97,7 +97,7 @@ async fn listed(console: &Console, visitor: &SessionUser, query: Fields) -> Resu
     if query.is_set("group") {
         columns.retain(|(key, _)| !matches!(*key, "namespace" | "group"));
     }
-    columns.extend([("", t.state), ("changed", t.changed)]);
+    columns.extend([("", t.state), ("changed", t.home.changed)]);
     Ok(TreePage {
         headings: headings(PATH, &query, &columns),
         chips: chips(PATH, &query, &states),

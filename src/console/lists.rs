@@ -100,7 +100,7 @@ pub(super) async fn namespaces(State(console): State<Console>, visitor: SessionU
     match console.operations.scan(FAR, find, |listed| listed).await {
         Ok(listed) => {
             let pager = Pager::new("/ui/namespaces", &query, &listed);
-            let columns = vec![t.services, t.comment, t.owners, t.changed];
+            let columns = vec![t.services, t.comment, t.owners, t.home.changed];
             let sort = ResourceKind::Namespaces;
             page(&ThingsPage { badges: None, frame, sort, query, columns, rows: listed.rows, pager, edits })
         }
@@ -122,7 +122,7 @@ pub(super) async fn templates(State(console): State<Console>, visitor: SessionUs
         changed: Some(TimeAgo::of(t, now, template.modified.time)),
     };
     let rows = listed.rows.iter().map(row).collect();
-    let columns = vec![t.comment, t.made_by, t.changed];
+    let columns = vec![t.comment, t.made_by, t.home.changed];
     let sort = ResourceKind::Templates;
     page(&ThingsPage { badges: Some(t.format), frame, sort, query, columns, rows, pager, edits })
 }

@@ -13,9 +13,9 @@ use super::flash::{Flash, on_to};
 use super::form::Form;
 use super::frame::{Frame, Section, page, page_unproven};
 use super::session::{self, SessionUser};
+use super::time_ago::TimeAgo;
 use crate::catalog::Credential;
 use crate::model::code::{Code, Refusal};
-use crate::model::time::Timestamp;
 use crate::operations::accounts::PasswordRequest;
 use crate::operations::one;
 use crate::operations::oneself::SessionRequest;
@@ -25,8 +25,8 @@ pub(super) const PATH: &str = "/ui/account";
 
 struct SessionRow {
     id: String,
-    since: String,
-    until: String,
+    since: TimeAgo,
+    until: TimeAgo,
     address: String,
     agent: String,
     /// True for the login of this request.
@@ -39,7 +39,7 @@ struct OneselfPage {
     frame: Frame,
     grants: String,
     verbs: String,
-    until: String,
+    until: Option<TimeAgo>,
     sessions: Vec<SessionRow>,
 }
 
@@ -57,10 +57,11 @@ fn profile_page(console: &Console, visitor: &SessionUser) -> Result<OneselfPage,
         Credential::Token(hash) => hash.id(),
         Credential::Login | Credential::Certificate(_) => "",
     };
+    let now = console.node().now();
     let row = |session: &crate::model::access::Token| SessionRow {
         id: session.hash.id().to_owned(),
-        since: session.ctime.text(),
-        until: session.expires.text(),
+        since: TimeAgo::of(visitor.texts, now, session.ctime),
+        until: TimeAgo::until(visitor.texts, now, session.expires),
         address: session.from.address.map(|address| address.to_string()).unwrap_or_default(),
         agent: session.from.agent.clone(),
         is_this: session.hash.id() == own,
@@ -69,7 +70,7 @@ fn profile_page(console: &Console, visitor: &SessionUser) -> Result<OneselfPage,
         frame: visitor.frame(Section::Oneself),
         grants: in_words(&oneself.grants),
         verbs: verbs.join(", "),
-        until: oneself.until.map(Timestamp::text).unwrap_or_default(),
+        until: oneself.until.map(|until| TimeAgo::until(visitor.texts, now, until)),
         sessions: console.operations.sessions(&visitor.caller, None)?.iter().map(|session| row(session)).collect(),
     })
 }

@@ -1,7 +1,7 @@
 //! Rules as rows of a list, by family or by service.
 
 use super::releases::{ReleaseRow, called};
-use super::texts::Texts;
+use super::texts::{self, Texts};
 use super::time_ago::TimeAgo;
 use crate::catalog::Catalog;
 use crate::model::rule::Rule;
@@ -12,6 +12,7 @@ use crate::sentences;
 pub(super) struct RuleRow {
     pub(super) id: String,
     pub(super) kind: &'static str,
+    pub(super) family: &'static str,
     pub(super) namespace: String,
     pub(super) name: String,
     /// Services that it names as caller or callee.
@@ -31,16 +32,15 @@ pub(super) struct RuleRow {
 /// Maximum length of the words of a rule in a list.
 const SENTENCE_CHARS_MAX: usize = 140;
 
-/// Returns the columns of a list of rules, each with its key for sorting.
-pub(super) fn columns(t: &Texts) -> [(&'static str, &'static str); 7] {
+/// Returns the columns of a list of rules of one family, each with its key for sorting.
+pub(super) fn columns(t: &Texts) -> [(&'static str, &'static str); 6] {
     [
         ("name", t.name),
         ("namespace", t.namespace),
-        ("", t.kind),
         ("", t.service),
         ("", t.state),
         ("priority", t.priority),
-        ("changed", t.changed),
+        ("changed", t.home.changed),
     ]
 }
 
@@ -53,6 +53,7 @@ impl RuleRow {
         RuleRow {
             id: rule.id.clone(),
             kind: rule.family().kind(),
+            family: texts::family(t, rule.family()),
             namespace: rule.namespace.clone(),
             name: rule.name.clone(),
             about: about(rule),

@@ -132,7 +132,7 @@ async fn listed(console: &Console, visitor: &SessionUser, query: Fields) -> Resu
         ("health", t.healthy_of_all),
         ("", t.comment),
         ("", t.owners),
-        ("changed", t.changed),
+        ("changed", t.home.changed),
     ];
     let states = [("", t.all), ("unhealthy", t.unhealthy), ("healthy", t.healthy), ("empty", t.help.no_instances)];
     Ok(ServicesPage {
@@ -279,7 +279,11 @@ fn whole(
         pager: Pager::new("/ui/service", query, &instances),
         instances: instances.rows,
         aliases: aliases.rows.iter().map(|alias| (alias.alias_namespace.clone(), alias.alias.clone())).collect(),
-        headings: headings(PATH, query, &columns(frame.t).map(|(_, title)| ("", title))),
+        headings: {
+            let mut columns = columns(frame.t).map(|(_, title)| ("", title)).to_vec();
+            columns.insert(2, ("", frame.t.kind));
+            headings(PATH, query, &columns)
+        },
         rules: Family::ALL.iter().flat_map(about).collect(),
         edits,
         frame,

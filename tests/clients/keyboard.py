@@ -24,6 +24,9 @@ class Typist(Browser):
     def press_keys(self, *keys):
         ActionChains(self.page).send_keys(*keys).perform()
 
+    def press_with_control(self, key):
+        ActionChains(self.page).key_down(Keys.CONTROL).send_keys(key).key_up(Keys.CONTROL).perform()
+
     def focused(self):
         return self.page.switch_to.active_element
 
@@ -42,7 +45,8 @@ class Typist(Browser):
 
     def type_into(self, selector, text):
         self.go_to(selector)
-        self.press_keys(Keys.CONTROL, "a", Keys.NULL, text)
+        self.press_with_control("a")
+        self.press_keys(text)
 
     def enter(self, key=Keys.ENTER):
         """Goes on once another page is there."""
@@ -82,10 +86,10 @@ def finds_the_way(typist):
 
 
 def searches(typist):
-    for keys in (["/"], [Keys.CONTROL, "k", Keys.NULL]):
+    for press in (typist.press_keys, typist.press_with_control):
         typist.open("/ui/cluster")
-        typist.press_keys(*keys)
-        assert typist.is_at("#find"), f"{keys!r} leads to the search"
+        press("/" if press == typist.press_keys else "k")
+        assert typist.is_at("#find"), f"{press.__name__} leads to the search"
     typist.press_keys("pay")
     typist.enter()
     typist.expect("pay-limit")

@@ -21,7 +21,7 @@ for (const table of document.querySelectorAll(".wide table")) {
     for (const [at, cell] of [...row.cells].entries()) {
       const heads = cell.tagName === "TH";
       cell.setAttribute("role", !heads ? "cell" : cell.scope === "col" ? "columnheader" : "rowheader");
-      if (!heads && titles[at]) cell.dataset.label = titles[at];
+      if (!heads && titles[at] && !cell.querySelector("form")) cell.dataset.label = titles[at];
     }
   }
   for (const part of [table.tHead, ...table.tBodies]) part.setAttribute("role", "rowgroup");

@@ -299,7 +299,6 @@ texts! {
         access_keys: "Access keys of config clients", "配置客户端密钥";
         grants: "Grants", "权限";
         made_by: "Made by", "创建者";
-        expires: "Expires (UTC)", "过期时间 (UTC)";
         enable: "Enable", "启用";
         disable: "Disable", "停用";
         app: "App", "应用";

@@ -74,6 +74,9 @@ texts! {
             "Search finds services, rules, config files and their contents, clients, approvals, and for administrators \
              users. Keys: / or Ctrl-K.",
             "可搜索服务、规则、配置文件及其内容、客户端、审批，管理员还可搜索用户。快捷键：/ 或 Ctrl-K。";
+        changed: "Changed", "修改时间";
+        when: "When", "时间";
+        expires: "Expires", "过期";
         can_approve: "Can approve", "可审批";
         can_carry_out: "Can carry it out", "可执行";
         ends: "ends", "结束于";

@@ -51,7 +51,7 @@ async fn a_service_leads_to_what_is_about_it_and_nothing_is_offered_that_is_refu
     api.post("/naming/v1/services", &service).await.expect_code(200_000);
     let lonely = visit.page("/ui/service?namespace=shop&name=pay").await;
     assert!(lonely.contains("None is registered") && lonely.contains("No rule names it."), "{lonely}");
-    let explained = "/ui/rules/ratelimits/explain?namespace=shop&amp;service=pay";
+    let explained = "/ui/explain?namespace=shop&amp;service=pay";
     assert!(lonely.contains(explained), "{lonely}");
 
     let rules = json!([
