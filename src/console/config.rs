@@ -17,6 +17,7 @@ use super::links;
 use super::page_head::{FirstAct, LastWork, Panel, Situation};
 use super::pictures::holders::{Holders, class, word};
 use super::pictures::timeline::History;
+use super::release_form::ReleaseForm;
 use super::releases::{
     Line, ReleaseRow, Rollout, action, called, compared, has_canary, head_acts, may_go_back, wanted,
 };
@@ -118,6 +119,10 @@ impl FilePage {
         self.releases_them && self.asked.as_ref().is_none_or(|asked| !asked.is_of_draft)
     }
 
+    fn release_form(&self) -> ReleaseForm<'_> {
+        ReleaseForm::new(self.frame.t, &self.rollout, &self.releases, self.asks_approval)
+    }
+
     /// Returns the button in the head.
     fn first_act(&self) -> Option<FirstAct> {
         let situation = Situation {
@@ -134,7 +139,7 @@ impl FilePage {
     /// Switches to the editor by key, with the saved pairs or the submitted ones.
     fn tabled(self, typed: Option<Value>) -> FilePage {
         let value = typed.or_else(|| Some(table_of(self.pairs.as_ref()?)));
-        let drawing = FormRenderer { t: self.frame.t, fault: None };
+        let drawing = FormRenderer::plain(self.frame.t, None);
         let controls = value.map(|value| drawing.controls(&FieldKind::texts(PAIRS), &value));
         let label = self.frame.t.a_key;
         let table = controls.map(|controls| controls.into_iter().map(|control| control.called(label)).collect());
@@ -310,6 +315,13 @@ pub(super) async fn delete(State(console): State<Console>, form: FileEdit) -> Re
 
 pub(super) async fn release(State(console): State<Console>, form: FileRelease) -> Response {
     let FileForm { visitor, fields, key } = form;
+    if ReleaseForm::is_growing(&fields) {
+        let shown = file_page(&console, &visitor, &key).await;
+        return match shown {
+            Ok(shown) => page(&FilePage { rollout: fields, panel: Panel::Releases, ..shown }),
+            Err(refusal) => visitor.undone(&refusal),
+        };
+    }
     if let Some(asked) = asked(&console, &visitor, &key).filter(|asked| asked.is_of_draft) {
         return on_to(&asked.path(), Flash::AskedBefore);
     }

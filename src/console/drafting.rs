@@ -4,15 +4,15 @@ use std::sync::OnceLock;
 
 use schemars::JsonSchema;
 use serde_json::Value;
+use thuban_ctl::yaml;
 use thuban_documents::{GIVEN, read_rule};
 
 use super::fields::Fields;
+use super::settle;
 use super::sheet::FieldKind;
 use super::sheet::edit::edited;
 use super::sheet::read::Sent;
-use super::sheet::show::{Control, FormRenderer};
-use super::texts::Texts;
-use crate::model::code::Refusal;
+use crate::model::code::{Code, Refusal};
 use crate::model::rule::{Family, RuleDraft, RuleHead, WithTypes};
 
 /// Fields of acts, which their own buttons send.
@@ -22,6 +22,7 @@ const OF_ACTS: [&str; 4] = ["request", "request_set", "hold", "emergency"];
 #[derive(Clone)]
 pub(super) enum Typed {
     Json(String),
+    Yaml(String),
     Form(Value),
 }
 
@@ -48,6 +49,7 @@ impl Typed {
     pub(super) fn of(family: Family, written: Value, query: &Fields) -> Typed {
         match query.get("as") {
             "json" => Typed::Json(compact(&written)),
+            "yaml" => Typed::Yaml(as_yaml(written)),
             _ => Typed::Form(kind_of(family).opened(written)),
         }
     }
@@ -57,10 +59,13 @@ impl Typed {
         if fields.get("as") == "json" {
             return (Typed::Json(fields.raw("text").to_owned()), true);
         }
+        if fields.get("as") == "yaml" {
+            return (Typed::Yaml(fields.raw("text").replace("\r\n", "\n")), true);
+        }
         let kind = kind_of(family);
-        let value = Sent::of(fields).value(kind);
+        let value = settle::cleaned(Sent::of(fields).value(kind));
         match fields.given("edit") {
-            Some(asked) => (Typed::Form(edited(kind, value, &asked)), false),
+            Some(asked) => (Typed::Form(settle::settled(edited(kind, value, &asked), &asked)), false),
             None => (Typed::Form(value), true),
         }
     }
@@ -68,6 +73,7 @@ impl Typed {
     pub(super) fn draft(&self, family: Family) -> Result<RuleDraft, Refusal> {
         match self {
             Typed::Json(text) => read_rule(family, text),
+            Typed::Yaml(text) => read_rule(family, &of_yaml(text)?.to_string()).map_err(without_place),
             Typed::Form(value) => {
                 let written = kind_of(family).closed(value.clone())?.to_string();
                 read_rule(family, &written).map_err(without_place)
@@ -81,27 +87,40 @@ impl Typed {
             Typed::Json(text) => {
                 Some(serde_json::from_str(text).map_or_else(|_| text.clone(), |value: Value| compact(&value)))
             }
+            Typed::Yaml(text) => Some(of_yaml(text).map_or_else(|_| text.clone(), |value| compact(&value))),
             Typed::Form(value) => kind_of(family).closed(value.clone()).ok().map(|value| compact(&value)),
         }
     }
 
-    pub(super) fn is_json(&self) -> bool {
-        matches!(self, Typed::Json(_))
+    /// Returns the way of editing, as addresses name it.
+    pub(super) fn way(&self) -> &'static str {
+        match self {
+            Typed::Json(_) => "json",
+            Typed::Yaml(_) => "yaml",
+            Typed::Form(_) => "form",
+        }
     }
 
     pub(super) fn text(&self) -> &str {
         match self {
-            Typed::Json(text) => text,
+            Typed::Json(text) | Typed::Yaml(text) => text,
             Typed::Form(_) => "",
         }
     }
+}
 
-    /// Returns the controls of a form; a fault is shown at the field that it names.
-    pub(super) fn controls(&self, t: &'static Texts, family: Family, fault: Option<&str>) -> Vec<Control> {
-        match self {
-            Typed::Form(value) => FormRenderer { t, fault }.controls(kind_of(family), value),
-            Typed::Json(_) => Vec::new(),
-        }
+fn as_yaml(written: Value) -> String {
+    let text = yaml::write(&without_nulls(written)).unwrap_or_default();
+    text.trim_start_matches("---\n").to_owned()
+}
+
+/// Parses a text with one document.
+fn of_yaml(text: &str) -> Result<Value, Refusal> {
+    let refuse = |why: String| Refusal::new(Code::ParseException, why);
+    let mut documents = yaml::read(text).map_err(|fault| refuse(format!("{fault:#}")))?;
+    match (documents.pop(), documents.is_empty()) {
+        (Some((_, document)), true) => Ok(document),
+        _ => Err(refuse("one document is expected".to_owned())),
     }
 }
 
@@ -134,11 +153,11 @@ fn without_nulls(value: Value) -> Value {
     }
 }
 
-/// Returns the initial value of a new rule.
+/// Returns the initial value of a new rule, with values that proxies carry out.
 pub(super) fn blank(family: Family) -> Value {
     let body = family.blank();
     let text = format!(r#"{{"namespace": "default", "name": "", "enable": true, "priority": 0, {body}}}"#);
-    serde_json::from_str(&text).unwrap_or_default()
+    settle::begun(family, serde_json::from_str(&text).unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -162,7 +181,7 @@ mod tests {
     #[test]
     fn what_one_begins_with_is_a_rule_but_for_its_name() {
         for family in Family::ALL {
-            for query in ["", "as=json"] {
+            for query in ["", "as=json", "as=yaml"] {
                 let typed = Typed::of(*family, blank(*family), &Fields::parse(query.as_bytes()));
                 let refusal = typed.draft(*family).expect("it can be read").check_new().expect_err("it has no name");
                 assert!(refusal.info().contains("name"), "{}", refusal.info());

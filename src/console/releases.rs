@@ -3,6 +3,7 @@
 use similar::{ChangeTag, TextDiff};
 
 use super::fields::Fields;
+use super::release_fields::{guard_lines, label_lines, steps};
 use super::texts::Texts;
 use crate::model::audience::{Audience, ClientLabel, ClientPercent};
 use crate::model::code::{Code, Refusal};
@@ -242,10 +243,10 @@ pub(super) struct Rollout {
 
 impl Rollout {
     pub(super) fn read(fields: &Fields) -> Result<Rollout, Refusal> {
-        let is_gray = fields.get("type") == "gray";
-        let labels: Vec<_> = fields.get("labels").lines().map(label).collect::<Result<_, _>>()?;
+        let is_gray = matches!(fields.get("type"), "gray" | "steps");
+        let labels: Vec<_> = label_lines(fields).iter().map(|line| label(line)).collect::<Result<_, _>>()?;
         let percent = fields.given("percent").map(|text| percent(&text, fields.get("by"))).transpose()?;
-        let plan = fields.given("plan").filter(|_| is_gray).map(|steps| plan_of(&steps, fields)).transpose()?;
+        let plan = steps(fields).filter(|_| is_gray).map(|steps| plan_of(&steps, fields)).transpose()?;
         let at = fields.given("at").map(|text| time(&text)).transpose()?;
         Ok(Rollout {
             name: fields.given("release_name"),
@@ -279,8 +280,8 @@ fn percent(text: &str, by: &str) -> Result<ClientPercent, Refusal> {
 fn plan_of(steps: &str, fields: &Fields) -> Result<RolloutPlan, Refusal> {
     let invalid = |why: String| Refusal::new(Code::InvalidParameter, why);
     let Steps(steps) = typed::read_steps(steps).map_err(invalid)?;
-    let guards = fields.get("guards").lines().map(str::trim).filter(|line| !line.is_empty());
-    let guards = match guards.collect::<Vec<_>>()[..] {
+    let lines = guard_lines(fields);
+    let guards = match lines.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => Guard::defaults(),
         ["none"] => Vec::new(),
         ref lines => lines.iter().map(|line| typed::read_guard(line)).collect::<Result<_, _>>().map_err(invalid)?,

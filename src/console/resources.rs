@@ -168,7 +168,7 @@ impl ThingPage {
             Some(refusal) => frame.refused(refusal),
             None => frame,
         };
-        let drawing = FormRenderer { t: frame.t, fault: frame.detail.as_deref() };
+        let drawing = FormRenderer::plain(frame.t, frame.detail.as_deref());
         ThingPage { controls: drawing.controls(&subject.kind, value), frame, subject, secret: None }
     }
 }

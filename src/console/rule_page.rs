@@ -15,10 +15,11 @@ use super::links::rule as link;
 use super::page_head::{FirstAct, LastWork, Panel, Situation};
 use super::pictures::holders::{Holders, class, word};
 use super::pictures::timeline::History;
+use super::release_form::ReleaseForm;
 use super::releases::{Line, ReleaseRow, compared, has_canary, head_acts, may_go_back};
+use super::rule_form::{Preview, RuleForm};
 use super::rule_rows::RuleRow;
 use super::session::SessionUser;
-use super::sheet::show::Control;
 use crate::catalog::history::Thing;
 use crate::catalog::{Catalog, Entity, Outcome};
 use crate::model::code::Refusal;
@@ -66,7 +67,7 @@ pub(super) struct RulePage {
     pub(super) asks_approval: bool,
     /// Pending request to release it.
     pub(super) asked: Option<Asked>,
-    /// Draft that somebody else saved meanwhile.
+    /// Draft that another user saved meanwhile.
     pub(super) conflict: Option<Conflict>,
     /// Submitted fields of the release form.
     pub(super) rollout: Fields,
@@ -78,6 +79,10 @@ pub(super) struct RulePage {
     pub(super) some_have_it: bool,
     /// Address of the page that explains a call of a service of the rule.
     pub(super) explain: String,
+    /// Address of the form.
+    pub(super) action: String,
+    /// The submitted form in words.
+    pub(super) preview: Preview,
 }
 
 impl RulePage {
@@ -123,6 +128,7 @@ impl RulePage {
             asked: asked(catalog, visitor, rule),
             panel: if query.is_set("as") { Panel::Edit } else { Panel::Overview },
             explain: explain_path(rule),
+            action: link(family, &rule.id),
             ..RulePage::blank(Frame { namespace: rule.namespace.clone(), ..frame }, family)
         }
     }
@@ -157,6 +163,8 @@ impl RulePage {
             last: None,
             some_have_it: false,
             explain: String::new(),
+            action: format!("/ui/rules/{}/new", family.kind()),
+            preview: Preview::none(frame.t),
             frame,
         }
     }
@@ -180,8 +188,26 @@ impl RulePage {
         situation.first_act(self.frame.t)
     }
 
-    fn controls(&self) -> Vec<Control> {
-        self.typed.controls(self.frame.t, self.family, self.frame.detail.as_deref())
+    /// Returns the ways of editing, by their names in addresses.
+    fn ways(&self) -> [(&'static str, &'static str); 3] {
+        [("form", self.frame.t.as_form), ("json", "JSON"), ("yaml", "YAML")]
+    }
+
+    fn release_form(&self) -> ReleaseForm<'_> {
+        ReleaseForm::new(self.frame.t, &self.rollout, &self.releases, self.asks_approval)
+    }
+
+    /// Returns the form, unless the rule is edited as text.
+    fn form(&self) -> Option<RuleForm<'_>> {
+        let Typed::Form(value) = &self.typed else { return None };
+        let fault = self.frame.detail.as_deref();
+        Some(RuleForm::new(self.frame.t, self.family, value, fault, (self.action.as_str(), &self.preview)))
+    }
+
+    /// Sets the edited draft, with its preview.
+    pub(super) async fn typed(self, console: &Console, visitor: &SessionUser, typed: Typed) -> RulePage {
+        let preview = Preview::of(console, visitor, self.family, &typed).await;
+        RulePage { typed, preview, panel: Panel::Edit, ..self }
     }
 
     /// Returns the path of the buttons for releases.
@@ -210,10 +236,11 @@ pub(super) fn asked(catalog: &Catalog, visitor: &SessionUser, rule: &Rule) -> Op
     Asked::of(catalog, visitor.texts, named, &rule.modified, &visitor.caller.read_scope())
 }
 
-pub(super) fn unsaved(visitor: &SessionUser, family: Family, typed: Typed) -> RulePage {
+/// Returns the page of a new rule.
+pub(super) async fn unsaved(console: &Console, visitor: &SessionUser, family: Family, typed: Typed) -> RulePage {
     let frame = visitor.frame(Section::Rules);
     let tabs = tabs(frame.t, family);
-    RulePage { tabs, typed, ..RulePage::blank(frame, family) }
+    RulePage { tabs, ..RulePage::blank(frame, family) }.typed(console, visitor, typed).await
 }
 
 /// Returns the rule that a path names, if the visitor sees it.
@@ -246,6 +273,10 @@ pub(super) async fn rule_page(
     };
     let RuleAdvice { mistakes, broken, .. } = advice.unwrap_or_default();
     let advice = [mistakes, broken].concat();
+    let preview = match (&page.typed, page.edits) {
+        (typed @ Typed::Form(_), true) => Preview::of(console, visitor, family, typed).await,
+        _ => page.preview,
+    };
     let holders = Holders::of(console, &Thing::Rule(family, id.to_owned())).await;
-    Ok(RulePage { holders, advice, enforced, not_carried, ..page })
+    Ok(RulePage { holders, advice, enforced, not_carried, preview, ..page })
 }

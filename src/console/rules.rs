@@ -14,7 +14,9 @@ use super::form::Form;
 use super::frame::{page, page_refused};
 use super::links::rule as link;
 use super::page_head::Panel;
+use super::release_form::ReleaseForm;
 use super::releases::{Rollout, action, wanted};
+use super::rule_form::{Preview, RuleForm};
 use super::rule_page::{RulePage, asked, find, rule_page, unsaved};
 use super::session::SessionUser;
 use crate::catalog::{Entity, Op, Outcome};
@@ -25,10 +27,36 @@ use crate::model::rule::release::RuleReleaseDraft;
 use crate::model::rule::{Family, RuleDraft};
 use crate::operations::one;
 
-pub(super) async fn new(visitor: SessionUser, Path(kind): Path<String>, query: Fields) -> Response {
-    match family_of(&kind) {
-        Some(family) => page(&unsaved(&visitor, family, Typed::of(family, blank(family), &query))),
-        None => visitor.nowhere(),
+/// Shows the form of a new rule; the query may name its namespace.
+pub(super) async fn new(
+    State(console): State<Console>,
+    visitor: SessionUser,
+    Path(kind): Path<String>,
+    query: Fields,
+) -> Response {
+    let Some(family) = family_of(&kind) else { return visitor.nowhere() };
+    let mut begun = blank(family);
+    if let Some(namespace) = query.given("namespace") {
+        begun["namespace"] = namespace.into();
+    }
+    page(&unsaved(&console, &visitor, family, Typed::of(family, begun, &query)).await)
+}
+
+/// Answers a button that only changes the form: with the part that a script asks for, or with the whole page.
+async fn redrawn(
+    console: &Console,
+    visitor: &SessionUser,
+    (family, action): (Family, &str),
+    (fields, typed): (&Fields, &Typed),
+) -> Option<Response> {
+    let Typed::Form(value) = typed else { return None };
+    match fields.get("part") {
+        "preview" => Some(page(&Preview::of(console, visitor, family, typed).await)),
+        "form" => {
+            let preview = Preview::of(console, visitor, family, typed).await;
+            Some(page(&RuleForm::new(visitor.texts, family, value, None, (action, &preview))))
+        }
+        _ => None,
     }
 }
 
@@ -59,7 +87,12 @@ pub(super) async fn create(State(console): State<Console>, Path(kind): Path<Stri
     let Some(family) = family_of(&kind) else { return visitor.nowhere() };
     let (typed, is_done) = Typed::read(family, &fields);
     if !is_done {
-        return page(&unsaved(&visitor, family, typed));
+        let action = format!("/ui/rules/{kind}/new");
+        let part = redrawn(&console, &visitor, (family, action.as_str()), (&fields, &typed)).await;
+        return match part {
+            Some(part) => part,
+            None => page(&unsaved(&console, &visitor, family, typed).await),
+        };
     }
     let made = match typed.draft(family) {
         Ok(draft) => one(console.operations.rules(&visitor.caller, Op::Create, vec![Ok(draft)]).await),
@@ -71,7 +104,7 @@ pub(super) async fn create(State(console): State<Console>, Path(kind): Path<Stri
         }
         Ok(Outcome { entity: Entity::Rule(rule), .. }) => on_to(&link(family, &rule.id), Flash::Created),
         Ok(outcome) => on_to(&format!("/ui/rules/{kind}"), Flash::of(&outcome, Flash::Created)),
-        Err(refusal) => refused(&visitor, Ok(unsaved(&visitor, family, typed)), &refusal),
+        Err(refusal) => refused(&visitor, Ok(unsaved(&console, &visitor, family, typed).await), &refusal),
     }
 }
 
@@ -89,10 +122,15 @@ pub(super) async fn save(
     let (typed, is_done) = Typed::read(family, &fields);
     // A concurrent change is reported on saving, not by a button before it.
     let again = async |typed| {
-        let page = rule_page(&console, &visitor, family, &id, &fields).await;
+        let page = rule_page(&console, &visitor, family, &id, &fields).await?;
         let revision = fields.get("revision").to_owned();
-        page.map(|page| RulePage { typed, revision, panel: Panel::Edit, ..page })
+        Ok(RulePage { revision, ..page.typed(&console, &visitor, typed).await })
     };
+    if !is_done
+        && let Some(part) = redrawn(&console, &visitor, (family, link(family, &id).as_str()), (&fields, &typed)).await
+    {
+        return part;
+    }
     if !is_done {
         return match again(typed).await {
             Ok(shown) => page(&shown),
@@ -172,6 +210,12 @@ pub(super) async fn release(
     let Some(family) = family_of(&kind) else { return visitor.nowhere() };
     if let Err(refusal) = check(&console, &visitor, Verb::Release, family, &id) {
         return visitor.barred(&console, &refusal);
+    }
+    if ReleaseForm::is_growing(&fields) {
+        return match rule_page(&console, &visitor, family, &id, &Fields::default()).await {
+            Ok(shown) => page(&RulePage { rollout: fields, panel: Panel::Releases, ..shown }),
+            Err(refusal) => visitor.undone(&refusal),
+        };
     }
     let view = console.node().state().view();
     let rule = find(&view, family, &id, &visitor.caller.read_scope()).ok();

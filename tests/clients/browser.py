@@ -19,9 +19,11 @@ LIMIT = 40
 class Browser:
     """One for each person, with cookies of its own."""
 
-    def __init__(self, url):
+    def __init__(self, url, with_scripts=True):
         self.url = url
         options = webdriver.ChromeOptions()
+        if not with_scripts:
+            options.add_experimental_option("prefs", {"profile.managed_default_content_settings.javascript": 2})
         for flag in ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1280,1000", "--lang=en"]:
             options.add_argument(flag)
         options.binary_location = "/usr/bin/chromium"
@@ -52,6 +54,10 @@ class Browser:
         self.page.execute_script("window.confirm = () => true; arguments[0].click()", button)
         WebDriverWait(self.page, LIMIT).until(lambda _: is_gone(old))
         self.one("main")
+
+    def click(self, selector):
+        """Presses what changes the page that is there."""
+        self.page.execute_script("arguments[0].click()", self.one(selector))
 
     def expect(self, text):
         WebDriverWait(self.page, LIMIT).until(lambda page: text in self.text(), f"{text!r} is not shown")

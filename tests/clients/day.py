@@ -46,7 +46,7 @@ def rules(day):
     day.expect("The same as what is in force")
     # In the form: one more condition and another amount; what is no number is refused beside its field.
     amount = "/rules/0/amounts/0/maxAmount"
-    day.press("button[value='add:/rules/0/arguments']")
+    day.click("button[value='add:/rules/0/arguments']")
     day.fill("form[data-keep]", {"/rules/0/arguments/1/key": "y", amount: "many"})
     day.press("form[data-keep] button.primary")
     assert day.one("[aria-invalid=true]").get_attribute("name") == amount, day.text()

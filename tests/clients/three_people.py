@@ -10,7 +10,7 @@ from browser import Browser, hear, pictured, tell
 
 FILE = "/ui/config/file?namespace=default&group=app&name=application.properties"
 RELEASE = "form[action^='/ui/config/file/release']"
-PLAN = "10%:6s, 60%:1h, 100%"
+PLAN = {"step.0.percent": "10", "step.0.hold": "6s", "step.1.percent": "60", "step.1.hold": "1h", "step.2.percent": "100"}
 WHY = "more for everybody"
 
 
@@ -26,8 +26,9 @@ def comes_in(browsers, name, url):
 
 
 def publish(dora, **more):
-    dora.page.execute_script("arguments[0].checked = true", dora.one(f"{RELEASE} [value=gray]"))
-    dora.fill(RELEASE, release_name="more", plan=PLAN, guards="refused=10", **more)
+    dora.page.execute_script("arguments[0].checked = true", dora.one(f"{RELEASE} [value=steps]"))
+    guards = {"guard.refused": "10", "guard.health": ""}
+    dora.fill(RELEASE, {**PLAN, **guards}, release_name="more", **more)
     dora.press(f"{RELEASE} button.primary")
 
 
@@ -44,7 +45,8 @@ def is_refused_in_the_freeze(dora):
     dora.expect("draft differs")
     publish(dora)
     assert held_back(dora), dora.text()
-    assert dora.one(f"{RELEASE} [name=plan]").get_property("value") == PLAN, "what was typed is lost"
+    for name, value in PLAN.items():
+        assert dora.one(f"{RELEASE} [name='{name}']").get_property("value") == value, "what was typed is lost"
 
 
 def asks(dora):

@@ -50,7 +50,7 @@ mod under_way;
 mod waiting;
 mod who;
 mod xds;
-mod yaml;
+pub mod yaml;
 
 use std::process::ExitCode;
 

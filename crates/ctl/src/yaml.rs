@@ -8,7 +8,7 @@ use thuban_validate::well_formed;
 use super::errors::Usage;
 
 /// Parses the documents of a text, each with the line on which it begins.
-pub(super) fn read(text: &str) -> anyhow::Result<Vec<(usize, Value)>> {
+pub fn read(text: &str) -> anyhow::Result<Vec<(usize, Value)>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     // This check bounds depth and aliases, and refuses duplicates, of which the parser would silently drop one.
     let text = well_formed::readable_yaml(text).map_err(|fault| Usage(fault.to_string()))?.text;
@@ -54,7 +54,7 @@ fn of_scalar(scalar: &Scalar<'_>) -> anyhow::Result<Value> {
 }
 
 /// Formats one document, with its separator line.
-pub(super) fn write(value: &Value) -> anyhow::Result<String> {
+pub fn write(value: &Value) -> anyhow::Result<String> {
     let mut text = String::new();
     let mut emitter = YamlEmitter::new(&mut text);
     emitter.multiline(true);

@@ -121,13 +121,112 @@ const mark = () => {
 window.addEventListener("hashchange", mark);
 mark();
 
+// A form of sentences grows, and its words follow, without loading the page.
+for (const form of document.querySelectorAll("form[data-sentence]")) {
+  let turn = 0;
+  let waits = 0;
+  const ask = async (edit, part) => {
+    const body = new URLSearchParams(new FormData(form));
+    body.set("edit", edit);
+    body.set("part", part);
+    const own = ++turn;
+    const answer = await fetch(form.getAttribute("action"), { method: "POST", body, redirect: "error" }).catch(() => null);
+    if (own !== turn) return "";
+    return answer?.ok ? answer.text() : null;
+  };
+  // Returns false if the browser has to send the form itself.
+  const draw = async (edit, shown) => {
+    clearTimeout(waits);
+    const text = await ask(edit, "form");
+    if (text === null) return false;
+    if (text === "") return true;
+    const open = [...form.querySelectorAll("#sheet details")].map((one) => one.open);
+    const focused = document.activeElement?.getAttribute("name");
+    form.querySelector("#sheet").outerHTML = text;
+    const details = form.querySelectorAll("#sheet details");
+    if (details.length === open.length) open.forEach((is, number) => { details[number].open ||= is; });
+    const part = shown && document.getElementById(shown);
+    const field = part ? part.querySelector("input:not([type=hidden]), select, button") : null;
+    (field ?? (focused && form.elements.namedItem(focused)))?.focus?.();
+    return true;
+  };
+  form.addEventListener("submit", async (event) => {
+    const button = event.submitter;
+    if (button?.name !== "edit" || button.dataset.plain) return;
+    event.preventDefault();
+    const shown = decodeURIComponent(new URL(button.formAction).hash.slice(1));
+    if (await draw(button.value, shown)) return;
+    button.dataset.plain = "yes";
+    form.requestSubmit(button);
+  });
+  // Shows what was typed before another page was loaded.
+  form.restored = async (typed) => {
+    typed.set("form_token", form.elements.namedItem("form_token").value);
+    typed.set("edit", "redraw");
+    typed.set("part", "form");
+    const answer = await fetch(form.getAttribute("action"), { method: "POST", body: typed, redirect: "error" }).catch(() => null);
+    if (answer?.ok) form.querySelector("#sheet").outerHTML = await answer.text();
+  };
+  form.addEventListener("change", (event) => { if ("redraw" in event.target.dataset) draw("redraw", ""); });
+  form.addEventListener("input", () => {
+    clearTimeout(waits);
+    waits = setTimeout(async () => {
+      const text = await ask("preview", "preview");
+      if (text) form.querySelector("#preview").outerHTML = text;
+    }, 300);
+  });
+}
+
+// Rows are added without loading the page.
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("button[data-clone]");
+  const rows = button ? [...button.form.querySelectorAll(`[data-row=${button.dataset.clone}]`)] : [];
+  if (!rows.length) return;
+  event.preventDefault();
+  const next = rows.at(-1).cloneNode(true);
+  for (const field of next.querySelectorAll("input")) {
+    field.name = field.name.replace(/\d+/, rows.length);
+    field.value = "";
+  }
+  rows.at(-1).after(next);
+  next.querySelector("input").focus();
+});
+
 // What was refused is where one goes on.
 document.querySelector("[aria-invalid=true]")?.focus();
 
-// What was typed is not lost by a wrong click.
+// What was typed is not lost by a wrong click, nor by an act elsewhere on the page: it is put back afterwards.
 for (const form of document.querySelectorAll("form[data-keep]")) {
   let changed = false;
+  const field = (name) => form.elements.namedItem(name);
+  const key = `${form.getAttribute("action")} ${field("as")?.value ?? "form"}`;
   form.addEventListener("input", () => { changed = true; });
-  form.addEventListener("submit", () => { changed = false; });
+  form.addEventListener("submit", (event) => { changed = event.submitter?.name === "edit"; });
   window.addEventListener("beforeunload", (event) => { if (changed) event.preventDefault(); });
+  if (!form.dataset.keep) continue;
+  window.addEventListener("submit", (event) => {
+    if (!changed || event.target === form || event.defaultPrevented) return;
+    try {
+      sessionStorage.setItem(key, new URLSearchParams(new FormData(form)).toString());
+      changed = false;
+    } catch {
+      // Too long to be stored: the browser asks before it leaves.
+    }
+  });
+  const stored = sessionStorage.getItem(key);
+  if (stored === null) continue;
+  sessionStorage.removeItem(key);
+  const typed = new URLSearchParams(stored);
+  const put = "sentence" in form.dataset ? form.restored?.(typed) : field("text");
+  if (!put) continue;
+  if (put === field("text")) {
+    put.value = typed.get("text");
+    put.dispatchEvent(new Event("input", { bubbles: true }));
+  }
+  changed = true;
+  const notice = document.createElement("p");
+  notice.className = "notice warn";
+  notice.setAttribute("role", "status");
+  notice.textContent = form.dataset.keep;
+  form.before(notice);
 }

@@ -64,7 +64,7 @@ fn up(value: &mut Value, pointer: &str) {
 }
 
 /// Returns the kind of the value at a pointer; `None` for an invalid pointer.
-fn kind_at<'a>(kind: &'a FieldKind, pointer: &str) -> Option<&'a FieldKind> {
+pub(in crate::console) fn kind_at<'a>(kind: &'a FieldKind, pointer: &str) -> Option<&'a FieldKind> {
     let mut kind = kind;
     for part in pointer.split('/').skip(1) {
         kind = match kind {

@@ -10,7 +10,7 @@ pub(super) mod edit;
 pub(super) mod read;
 pub(super) mod show;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
@@ -237,7 +237,13 @@ impl Schemas<'_> {
 }
 
 /// Initial words of choices, where the first word of the list is a dangerous or useless one.
-const STARTS: [(&str, &str); 2] = [("role", "reader"), ("type", "HEADER")];
+const STARTS: [(&str, &str); 5] = [
+    ("role", "reader"),
+    ("type", "HEADER"),
+    ("input_type", "RET_CODE"),
+    ("trigger_type", "CONSECUTIVE_ERROR"),
+    ("protocol", "HTTP"),
+];
 
 /// Returns the initial word of a choice; `None` if the first word of its list will do.
 fn start_of(name: &str, kind: &FieldKind) -> Option<Value> {

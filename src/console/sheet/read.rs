@@ -85,7 +85,7 @@ pub(super) fn name_of(part: &str) -> String {
 }
 
 /// Formats a pointer as faults do: `rules[0].name`.
-pub(super) fn path(pointer: &str) -> String {
+pub(in crate::console) fn path(pointer: &str) -> String {
     let mut path = String::new();
     for part in pointer.split('/').skip(1) {
         match part.parse::<usize>() {

@@ -1,11 +1,13 @@
 //! Controls of a form.
 
+use std::collections::BTreeSet;
+
 use askama::Template;
 use serde_json::Value;
 
 use super::read::{TRUE, path, pointer};
 use super::{Field, FieldKind};
-use crate::console::texts::Texts;
+use crate::console::texts::{Language, Texts};
 
 /// Form element for one value.
 #[derive(Template)]
@@ -18,8 +20,15 @@ pub(in crate::console) struct Control {
     about: String,
     /// Reason why the value was refused; `None` if it was not.
     fault: Option<String>,
+    /// Address of the form, for buttons that change it; empty for that of the page.
+    action: String,
+    /// Display of the words of choices.
+    word: Option<NameOf>,
     form: Widget,
 }
+
+/// Returns the display name of a field, or the text of a word.
+pub(in crate::console) type NameOf = fn(&Texts, &str) -> String;
 
 enum Widget {
     /// An optional value that is absent.
@@ -57,6 +66,8 @@ enum Widget {
         items: Vec<WidgetItem>,
         is_optional: bool,
         is_ordered: bool,
+        /// True if items are added and removed elsewhere.
+        is_fixed: bool,
     },
 }
 
@@ -81,44 +92,107 @@ const EDITED: [&str; 3] = ["content", "schema", "expression"];
 /// Fields with passwords and secrets.
 const SECRET: [&str; 2] = ["password", "secret"];
 
+/// Pointers of the values that a form has elsewhere.
+#[derive(Default)]
+pub(in crate::console) struct ShownElsewhere {
+    /// Values that are elsewhere as a whole.
+    pub(in crate::console) slots: BTreeSet<String>,
+    /// Objects, lists and items with parts elsewhere: they are marked as present there.
+    pub(in crate::console) touched: BTreeSet<String>,
+    /// Lists and maps whose items are added and removed elsewhere.
+    pub(in crate::console) rows: BTreeSet<String>,
+}
+
 /// Renderer of the controls of a form.
 pub(in crate::console) struct FormRenderer<'a> {
     pub(in crate::console) t: &'static Texts,
     /// Refusal; it begins with the path of the faulty field, if there is one.
     pub(in crate::console) fault: Option<&'a str>,
+    /// Address of the form; empty for that of the page.
+    pub(in crate::console) action: &'a str,
+    /// Values to leave out.
+    pub(in crate::console) shown: Option<&'a ShownElsewhere>,
+    /// Display of names and words; those of the API if absent.
+    pub(in crate::console) label: Option<NameOf>,
+    pub(in crate::console) word: Option<NameOf>,
 }
 
-impl FormRenderer<'_> {
+impl<'a> FormRenderer<'a> {
+    /// Returns a renderer that shows everything under the names of the API.
+    pub(in crate::console) fn plain(t: &'static Texts, fault: Option<&'a str>) -> FormRenderer<'a> {
+        FormRenderer { t, fault, action: "", shown: None, label: None, word: None }
+    }
+
     /// Returns the controls of an object.
     pub(in crate::console) fn controls(&self, kind: &FieldKind, value: &Value) -> Vec<Control> {
+        self.controls_at(kind, value, "")
+    }
+
+    /// Returns the controls of an object at a pointer.
+    pub(in crate::console) fn controls_at(&self, kind: &FieldKind, value: &Value, at: &str) -> Vec<Control> {
         match kind {
-            FieldKind::Object(fields) => self.fields(fields, value, "").collect(),
+            FieldKind::Object(fields) => self.fields(fields, value, at).map(|(control, _)| control).collect(),
             _ => Vec::new(),
         }
     }
 
-    fn fields(&self, fields: &[Field], value: &Value, at: &str) -> impl Iterator<Item = Control> {
-        fields.iter().map(move |field| self.field(field, &value[&field.name], &pointer(at, &field.name)))
+    fn fields<'f>(&self, fields: &'f [Field], value: &Value, at: &str) -> impl Iterator<Item = (Control, &'f Field)> {
+        fields.iter().filter_map(move |field| {
+            let (value, at) = (&value[&field.name], pointer(at, &field.name));
+            let is_elsewhere = self.is_elsewhere(&field.kind, value, &at);
+            (!is_elsewhere).then(|| (self.field(field, value, &at), field))
+        })
+    }
+
+    /// Reports whether the form has all of a value elsewhere.
+    fn is_elsewhere(&self, kind: &FieldKind, value: &Value, at: &str) -> bool {
+        let Some(shown) = self.shown else { return false };
+        if shown.slots.contains(at) {
+            return true;
+        }
+        match (kind, value) {
+            (FieldKind::Object(_) | FieldKind::List(_) | FieldKind::Map(_), Value::Null) => shown.touched.contains(at),
+            (FieldKind::Object(fields), _) if shown.touched.contains(at) => fields
+                .iter()
+                .all(|field| self.is_elsewhere(&field.kind, &value[&field.name], &pointer(at, &field.name))),
+            (FieldKind::List(item) | FieldKind::Map(item), Value::Array(items)) if shown.rows.contains(at) => {
+                let mut items = items.iter().enumerate();
+                items.all(|(index, value)| self.is_elsewhere(item, value, &format!("{at}/{index}")))
+            }
+            _ => false,
+        }
     }
 
     fn field(&self, field: &Field, value: &Value, at: &str) -> Control {
+        let is_touched = self.shown.is_some_and(|shown| shown.touched.contains(at));
+        let is_optional = field.is_optional && !is_touched;
         let mut form = match (&field.kind, value) {
             (FieldKind::Toggle, _) if field.is_optional => Widget::Maybe { value: value.as_bool().map_or("", word) },
             (kind, Value::Null) if field.is_optional && kind.grows() => Widget::Absent,
-            (kind, value) => self.form(kind, value, at, field.is_optional),
+            (kind, value) => self.form(kind, value, at, is_optional),
         };
         if let Widget::Text { is_long, is_secret, .. } = &mut form {
             *is_long |= EDITED.contains(&field.name.as_str());
             *is_secret = SECRET.contains(&field.name.as_str());
         }
-        self.control(at, field.name.clone(), field.about.clone(), form)
+        let (label, about) = match self.label {
+            Some(label) => (label(self.t, &field.name), self.about(field)),
+            None => (field.name.clone(), field.about.clone()),
+        };
+        self.control(at, label, about, form)
+    }
+
+    /// Returns the description of a field, which is in English.
+    fn about(&self, field: &Field) -> String {
+        if self.t.language() == Language::English { field.about.clone() } else { String::new() }
     }
 
     fn control(&self, at: &str, label: String, about: String, form: Widget) -> Control {
         // A group shows only faults that none of its parts shows.
         let own = self.fault.filter(|fault| !form.has_part_at_fault() && is_about(fault, &path(at)));
         let fault = own.map(str::to_owned);
-        Control { t: self.t, pointer: at.to_owned(), label, about, fault, form }
+        let action = self.action.to_owned();
+        Control { t: self.t, pointer: at.to_owned(), label, about, fault, action, word: self.word, form }
     }
 
     fn form(&self, kind: &FieldKind, value: &Value, at: &str, is_optional: bool) -> Widget {
@@ -130,16 +204,19 @@ impl FormRenderer<'_> {
                     field.is_optional && control.is_empty() && !control.is_at_fault() && fields.len() > 4
                 };
                 let (more, parts): (Vec<_>, Vec<_>) =
-                    self.fields(fields, value, at).zip(fields).partition(|(control, field)| waits(control, field));
+                    self.fields(fields, value, at).partition(|(control, field)| waits(control, field));
                 let controls = |parts: Vec<(Control, &Field)>| parts.into_iter().map(|(control, _)| control).collect();
                 Widget::Group { parts: controls(parts), more: controls(more), is_optional, is_short }
             }
             FieldKind::List(item) | FieldKind::Map(item) => {
+                let is_fixed = self.shown.is_some_and(|shown| shown.rows.contains(at));
                 let items = value.as_array().map(Vec::as_slice).unwrap_or_default().iter().enumerate();
+                let items = items.filter(|(index, value)| !self.is_elsewhere(item, value, &format!("{at}/{index}")));
                 let item = |(index, value): (usize, &Value)| {
                     let pointer = format!("{at}/{index}");
                     let form = self.form(item, value, &pointer, false);
-                    let label = value["name"].as_str().unwrap_or_default().to_owned();
+                    let name = value["name"].as_str().unwrap_or_default().to_owned();
+                    let label = if is_fixed { format!("{}", index + 1) } else { name };
                     WidgetItem {
                         control: self.control(&pointer, label, String::new(), form),
                         pointer,
@@ -150,6 +227,7 @@ impl FormRenderer<'_> {
                     items: items.map(item).collect(),
                     is_optional,
                     is_ordered: matches!(kind, FieldKind::List(_)),
+                    is_fixed,
                 }
             }
             FieldKind::Choice(words) => {
@@ -180,7 +258,7 @@ fn word(is_on: bool) -> &'static str {
 }
 
 /// Reports whether the fault begins with this path, or one within it.
-fn is_about(fault: &str, path: &str) -> bool {
+pub(in crate::console) fn is_about(fault: &str, path: &str) -> bool {
     let rest = fault.strip_prefix(path).filter(|_| !path.is_empty());
     rest.is_some_and(|rest| rest.starts_with(['.', '[', ' ', ':']))
 }
@@ -191,8 +269,13 @@ impl Control {
         Control { label: label.to_owned(), ..self }
     }
 
-    fn is_at_fault(&self) -> bool {
+    pub(in crate::console) fn is_at_fault(&self) -> bool {
         self.fault.is_some() || self.form.has_part_at_fault()
+    }
+
+    /// Returns the display of a word of a choice.
+    fn text_of(&self, word: &str) -> String {
+        self.word.map_or_else(|| word.to_owned(), |text| text(self.t, word))
     }
 
     fn is_empty(&self) -> bool {

@@ -15,7 +15,7 @@ use crate::model::rule::Family;
 use crate::model::stamp::Stamp;
 
 /// Returns the form data that a browser sends: the values of the controls, in order.
-fn sent(page: &str) -> Fields {
+pub(in crate::console) fn sent(page: &str) -> Fields {
     let unescaped = |text: &str| {
         let named = [("&#60;", "<"), ("&#62;", ">"), ("&#34;", "\""), ("&#39;", "'"), ("&#38;", "&")];
         named.into_iter().fold(text.to_owned(), |text, (name, sign)| text.replace(name, sign))
@@ -48,12 +48,12 @@ fn sent(page: &str) -> Fields {
 }
 
 fn drawn(kind: &FieldKind, value: &Value, fault: Option<&str>) -> String {
-    let controls = FormRenderer { t: Language::English.texts(), fault }.controls(kind, value);
+    let controls = FormRenderer::plain(Language::English.texts(), fault).controls(kind, value);
     controls.iter().map(|control| control.render().expect("it can be made")).collect()
 }
 
 /// Removes nulls and empty values, which are equivalent to absent ones.
-fn without_null(value: Value) -> Value {
+pub(in crate::console) fn without_null(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
             fields.into_iter().filter(|(_, one)| !one.is_null()).map(|(key, one)| (key, without_null(one))).collect()
@@ -63,7 +63,7 @@ fn without_null(value: Value) -> Value {
     }
 }
 
-fn rules() -> Vec<(Family, Value)> {
+pub(in crate::console) fn rules() -> Vec<(Family, Value)> {
     let condition = json!({ "type": "REGEX", "value": "^<a>&\"b\"$", "value_type": "TEXT" });
     let limit = json!({
         "namespace": "shop", "name": "pay-limit", "enable": false, "priority": 3, "description": "one\ntwo",

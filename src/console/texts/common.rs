@@ -174,9 +174,7 @@ texts! {
         made_if_absent: "made if left empty", "留空则自动生成";
         to_all: "to all clients", "对全部客户端";
         to_some: "gray: to some clients first", "灰度：先对部分客户端";
-        gray_labels: "Labels that a client has to have (a line each; all of them)", "客户端须具备的标签（每行一个，须全部满足）";
         percent: "Percent of them", "百分比";
-        percent_by: "by the value of", "依据";
         rollout: "Rollout of", "逐步发布";
         rollout_running: "running", "进行中";
         rollout_paused: "paused", "已暂停";
@@ -338,5 +336,6 @@ texts! {
         home: home::HomeTexts;
         help: help::HelpTexts;
         object: object::ObjectTexts;
+        form: form::FormTexts;
     }
 }

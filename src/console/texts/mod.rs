@@ -65,6 +65,7 @@ macro_rules! texts {
 
 mod common;
 mod explain;
+mod form;
 mod help;
 mod home;
 mod object;
@@ -154,7 +155,7 @@ mod tests {
 
     #[test]
     fn nothing_is_said_twice_under_one_name_and_nothing_is_empty() {
-        let sets = [common::ALL, explain::ALL, help::ALL, home::ALL, object::ALL];
+        let sets = [common::ALL, explain::ALL, form::ALL, help::ALL, home::ALL, object::ALL];
         for (name, english, chinese) in sets.concat() {
             assert!(!english.is_empty() && !chinese.is_empty(), "{name}");
             let is_han = |letter: char| ('\u{4e00}'..='\u{9fff}').contains(&letter);

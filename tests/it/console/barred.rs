@@ -129,6 +129,7 @@ async fn a_reader_is_told_so_whatever_else_is_wrong_with_a_form() {
     let bodies = [
         ("right", named("&text=a%3D2&type=normal&%2Fname=pay&%2Fnamespace=shop")),
         ("a button of the form", named("&edit=add+%2Fgrants")),
+        ("a part of the form", named("&edit=preview&part=preview&row=label")),
         ("stale", named("&revision=stale")),
         ("not to be read", named("&text=%7B&as=json&%2Freleases_kept=none&type=none&change=none")),
         ("no token", FILE.to_owned()),

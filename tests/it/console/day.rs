@@ -43,9 +43,14 @@ impl Day {
     }
 
     pub(super) async fn comes_to(&mut self, word: &str) {
+        assert_eq!(self.line().await, word);
+    }
+
+    /// Waits for the next line.
+    pub(super) async fn line(&mut self) -> String {
         let line = tokio::time::timeout(PART_LIMIT, self.told.next_line()).await;
-        let line = line.unwrap_or_else(|_| panic!("{word:?} was not told within {PART_LIMIT:?}"));
-        assert_eq!(line.expect("readable").as_deref(), Some(word), "the day ended early, see above");
+        let line = line.unwrap_or_else(|_| panic!("nothing was told within {PART_LIMIT:?}"));
+        line.expect("readable").expect("the day ended early, see above")
     }
 
     pub(super) async fn go_on(&mut self) {

@@ -1,5 +1,6 @@
 //! The console: what it lets in, what it shows whom, and a day of a person in a real browser.
 
+mod acts;
 mod addresses;
 mod axe;
 mod barred;
