@@ -280,7 +280,7 @@ fn with_next_step(error: anyhow::Error, op: RequestOp, id: &str) -> anyhow::Erro
     let Some(code) = error.downcast_ref::<Refused>().map(|refused| refused.code) else { return error };
     let hint = match (code, op) {
         (409_002, RequestOp::Run) => format!("once that time has come, `thuban requests --run {id}` carries it out"),
-        (409_000 | 409_001 | 409_002, _) => format!("`thuban requests --id {id}` shows what it waits for"),
+        (409_000..=409_002, _) => format!("`thuban requests --id {id}` shows what it waits for"),
         _ => return error,
     };
     error.downcast::<Refused>().map_or_else(|error| error, |refused| refused.with_hint(hint).into())
