@@ -10,8 +10,10 @@ use super::{code, crate_of, is_test, program_sources, room_of};
 
 /// Number of files in circles of each room. A number only goes down; a room without one has no circle.
 const FILES_IN_CIRCLES_MAX: &[(&str, usize)] = &[
+    ("catalog", 13),
     ("contracts", 2),
     ("controllers", 2),
+    ("model", 17),
     ("offline", 2),
     ("operations", 2),
     ("peer", 10),
