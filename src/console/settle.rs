@@ -67,7 +67,7 @@ pub(super) fn begun(family: Family, mut value: Value) -> Value {
             }
             value["rules"] = json!([probe()]);
         }
-        Family::RateLimit => {}
+        _ => {}
     }
     value
 }

@@ -6,6 +6,17 @@ use crate::model::rule::Family;
 const SERVICES: &str = "offer-services";
 const NAMESPACES: &str = "offer-namespaces";
 
+/// Adds the lines of a rule of one family, after its head.
+type AddLines = fn(&mut FormBuilder<'_>, Vec<FormPiece>);
+
+/// Families with sentences; the form of any other has its fields only.
+const SENTENCES: [(Family, AddLines); 4] = [
+    (Family::RateLimit, limits),
+    (Family::Routing, routes),
+    (Family::CircuitBreaker, breakers),
+    (Family::FaultDetect, probes),
+];
+
 /// Adds the lines of a rule; what they do not have is left to the rest of the form.
 pub(super) fn tell(form: &mut FormBuilder<'_>, family: Family) {
     let f = &form.t.form;
@@ -13,11 +24,9 @@ pub(super) fn tell(form: &mut FormBuilder<'_>, family: Family) {
     let namespace = ("namespace", form.text("/namespace", NAMESPACES));
     let enable = ("enable", form.switch("/enable"));
     let head = form.phrase(f.head, vec![name, namespace, enable]);
-    match family {
-        Family::RateLimit => limits(form, head),
-        Family::Routing => routes(form, head),
-        Family::CircuitBreaker => breakers(form, head),
-        Family::FaultDetect => probes(form, head),
+    match SENTENCES.iter().find(|(of, _)| *of == family) {
+        Some((_, lines)) => lines(form, head),
+        None => form.block(vec![head]),
     }
 }
 
