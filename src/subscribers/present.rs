@@ -66,7 +66,7 @@ impl Subscribers {
 /// Clients with several topics or streams, merged by identity.
 #[derive(Default)]
 struct MergedClients {
-    by_identity: HashMap<[String; 3], PresentClient>,
+    by_identity: HashMap<[String; 3], PresentClient>, // bound: clients
 }
 
 impl MergedClients {

@@ -96,11 +96,11 @@ const SECRET: [&str; 2] = ["password", "secret"];
 #[derive(Default)]
 pub(in crate::console) struct ShownElsewhere {
     /// Values that are elsewhere as a whole.
-    pub(in crate::console) slots: BTreeSet<String>,
+    pub(in crate::console) slots: BTreeSet<String>, // bound: request
     /// Objects, lists and items with parts elsewhere: they are marked as present there.
-    pub(in crate::console) touched: BTreeSet<String>,
+    pub(in crate::console) touched: BTreeSet<String>, // bound: request
     /// Lists and maps whose items are added and removed elsewhere.
-    pub(in crate::console) rows: BTreeSet<String>,
+    pub(in crate::console) rows: BTreeSet<String>, // bound: request
 }
 
 /// Renderer of the controls of a form.
