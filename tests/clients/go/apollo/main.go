@@ -15,6 +15,18 @@ import (
 	"thuban.test/agollo"
 )
 
+// logger writes what the client says from warnings up.
+type logger struct{}
+
+func (logger) Debugf(string, ...interface{})        {}
+func (logger) Infof(string, ...interface{})         {}
+func (logger) Warnf(text string, v ...interface{})  { log.Printf(text, v...) }
+func (logger) Errorf(text string, v ...interface{}) { log.Printf(text, v...) }
+func (logger) Debug(...interface{})                 {}
+func (logger) Info(...interface{})                  {}
+func (logger) Warn(v ...interface{})                { log.Print(v...) }
+func (logger) Error(v ...interface{})               { log.Print(v...) }
+
 func main() {
 	arguments := append(os.Args[1:6:6], "")
 	if len(os.Args) > 6 {
@@ -31,7 +43,7 @@ func main() {
 		os.Stdout.Write(append(line, '\n'))
 	}
 	url, app, cluster, namespace, cache, secret := arguments[0], arguments[1], arguments[2], arguments[3], arguments[4], arguments[5]
-	err := agollo.Watch(url, app, cluster, namespace, cache, secret, os.Getenv("THUBAN_LABEL"), tell)
+	err := agollo.Watch(url, app, cluster, namespace, cache, secret, os.Getenv("THUBAN_LABEL"), logger{}, tell)
 	if err != nil {
 		log.Fatal(err)
 	}

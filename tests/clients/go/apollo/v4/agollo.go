@@ -2,9 +2,8 @@
 package agollo
 
 import (
-	"log"
-
 	"github.com/apolloconfig/agollo/v4"
+	"github.com/apolloconfig/agollo/v4/component/log"
 	"github.com/apolloconfig/agollo/v4/env/config"
 	"github.com/apolloconfig/agollo/v4/storage"
 )
@@ -14,25 +13,13 @@ type listener struct{ tell func() }
 func (l listener) OnChange(*storage.ChangeEvent)           {}
 func (l listener) OnNewestChange(*storage.FullChangeEvent) { l.tell() }
 
-// logger writes what the client says from warnings up.
-type logger struct{}
-
-func (logger) Debugf(string, ...interface{})        {}
-func (logger) Infof(string, ...interface{})         {}
-func (logger) Warnf(text string, v ...interface{})  { log.Printf(text, v...) }
-func (logger) Errorf(text string, v ...interface{}) { log.Printf(text, v...) }
-func (logger) Debug(...interface{})                 {}
-func (logger) Info(...interface{})                  {}
-func (logger) Warn(v ...interface{})                { log.Print(v...) }
-func (logger) Error(v ...interface{})               { log.Print(v...) }
-
 // Watch starts a client and calls tell with every state that it holds, the first one before it returns.
-func Watch(url, app, cluster, namespace, cache, secret, label string, tell func(map[string]any)) error {
+func Watch(url, app, cluster, namespace, cache, secret, label string, logger log.LoggerInterface, tell func(map[string]any)) error {
 	settings := &config.AppConfig{
 		AppID: app, Cluster: cluster, IP: url, NamespaceName: namespace, Secret: secret, Label: label,
 		IsBackupConfig: true, BackupConfigPath: cache,
 	}
-	agollo.SetLogger(logger{})
+	agollo.SetLogger(logger)
 	client, err := agollo.StartWithConfig(func() (*config.AppConfig, error) { return settings, nil })
 	if err != nil {
 		return err
