@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::client_list::{ClientSearch, HeldRelease, PresentClient, PresentClients, Protocol};
 use super::entry::{DeliveredVersion, Subscriber, Topic};
 use super::holders::client_mark;
+use super::reports::Report;
 use super::{Applied, HoldState, Subscribers, streaming};
 use crate::catalog::Catalog;
 use crate::catalog::history::Thing;
@@ -157,6 +158,17 @@ fn each_release(entry: &Subscriber, catalog: &Catalog, mut see: impl FnMut(&Held
     }
 }
 
+/// Returns the client's report on a version of a thing, if any, and the state that follows.
+fn held<'a>(
+    entry: &'a Subscriber,
+    thing: &HeldThing<'_>,
+    version: u64,
+    is_current: bool,
+) -> (Option<&'a Report>, HoldState) {
+    let report = entry.reports.iter().find(|report| report.is_of(thing.reported(), version));
+    (report, HoldState::of(report.map(|report| report.applied), is_current))
+}
+
 fn protocol(entry: &Subscriber) -> Protocol {
     if matches!(entry.given, DeliveredVersion::File { .. }) { Protocol::Apollo } else { Protocol::Discover }
 }
@@ -166,8 +178,7 @@ fn judged(entry: &Subscriber, catalog: &Catalog, search: &ClientSearch) -> (Hold
     let mut worst = None;
     let mut is_there = search.namespace.is_none();
     each_release(entry, catalog, |subject, version, is_current| {
-        let report = entry.reports.iter().find(|report| report.is_of(subject.reported(), version));
-        let state = HoldState::of(report.map(|report| report.applied), is_current);
+        let (_, state) = held(entry, subject, version, is_current);
         worst = worst.into_iter().chain([state]).min();
         is_there = is_there || subject.namespace(catalog) == search.namespace.as_deref();
     });
@@ -184,8 +195,7 @@ fn present(entry: &Subscriber, catalog: &Catalog, now: Instant) -> PresentClient
     let heard_ms_ago = u64::try_from((now - entry.heard).as_millis()).unwrap_or(u64::MAX);
     let mut releases = Vec::new();
     each_release(entry, catalog, |subject, version, is_current| {
-        let report = entry.reports.iter().find(|report| report.is_of(subject.reported(), version));
-        let state = HoldState::of(report.map(|report| report.applied), is_current);
+        let (report, state) = held(entry, subject, version, is_current);
         let reason = report.filter(|report| report.applied == Applied::Refused);
         let message = reason.map(|report| report.message.to_string()).unwrap_or_default();
         let confirmed_ms_ago = entry.confirmed_ms_ago(now);
