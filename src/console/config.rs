@@ -114,26 +114,24 @@ struct FilePage {
 }
 
 impl FilePage {
-    /// Reports whether the visitor may release the draft, and no request for that waits.
-    fn may_release(&self) -> bool {
-        self.releases_them && self.asked.as_ref().is_none_or(|asked| !asked.is_of_draft)
-    }
-
     fn release_form(&self) -> ReleaseForm<'_> {
         ReleaseForm::new(self.frame.t, &self.rollout, &self.releases, self.asks_approval)
     }
 
-    /// Returns the button in the head.
-    fn first_act(&self) -> Option<FirstAct> {
-        let situation = Situation {
+    fn situation(&self) -> Situation<'_> {
+        Situation {
             releases: &self.releases,
-            asked: self.asked.as_ref().filter(|asked| asked.is_of_draft),
+            asked: self.asked.as_ref(),
             asks_approval: self.asks_approval,
             edits: self.edits,
             releases_them: self.releases_them,
-            is_releasable: self.may_release() && (self.row.differs || self.row.in_force.is_none()),
-        };
-        situation.first_act(self.frame.t)
+            is_new: self.row.differs || self.row.in_force.is_none(),
+        }
+    }
+
+    /// Returns the button in the head.
+    fn first_act(&self) -> Option<FirstAct> {
+        self.situation().first_act(self.frame.t)
     }
 
     /// Switches to the editor by key, with the saved pairs or the submitted ones.

@@ -43,15 +43,25 @@ pub(super) enum FirstAct {
 /// Data on which the button depends.
 pub(super) struct Situation<'a> {
     pub(super) releases: &'a [ReleaseRow],
+    /// Request that waits for the release of the draft, or of an earlier one.
     pub(super) asked: Option<&'a Asked>,
     pub(super) asks_approval: bool,
     pub(super) edits: bool,
     pub(super) releases_them: bool,
-    /// True if the draft may be released and clients do not have it.
-    pub(super) is_releasable: bool,
+    /// True if clients do not have the draft.
+    pub(super) is_new: bool,
 }
 
-impl Situation<'_> {
+impl<'a> Situation<'a> {
+    fn asked_for_draft(&self) -> Option<&'a Asked> {
+        self.asked.filter(|asked| asked.is_of_draft)
+    }
+
+    /// Reports whether the visitor may release the draft, and no request for that waits.
+    pub(super) fn may_release(&self) -> bool {
+        self.releases_them && self.asked_for_draft().is_none()
+    }
+
     /// Returns the act that comes next; `None` for a visitor without any.
     pub(super) fn first_act(&self, t: &Texts) -> Option<FirstAct> {
         let go = |link: &str, text, class| Some(FirstAct::Go { link: link.to_owned(), text, class });
@@ -63,10 +73,10 @@ impl Situation<'_> {
                 None => go("#rollout", t.object.steer, "primary"),
             };
         }
-        if let Some(asked) = self.asked.filter(|_| self.edits || self.releases_them) {
+        if let Some(asked) = self.asked_for_draft().filter(|_| self.edits || self.releases_them) {
             return go(&asked.path(), t.object.see_request, "primary");
         }
-        match (self.is_releasable, self.asks_approval) {
+        match (self.may_release() && self.is_new, self.asks_approval) {
             (true, true) => return go("#release", t.object.ask_to_release, "primary"),
             (true, false) => return go("#release", t.object.release, "primary"),
             _ => {}
@@ -144,9 +154,9 @@ mod tests {
             (&canary, true, true, true, true, "#acts"),
             (&canary, true, false, false, false, "#edit"),
         ];
-        for (releases, edits, releases_them, is_releasable, asks_approval, expected) in rows {
-            let situation = Situation { releases, asked: None, asks_approval, edits, releases_them, is_releasable };
-            assert_eq!(first(&situation), expected, "{edits} {releases_them} {is_releasable} {asks_approval}");
+        for (releases, edits, releases_them, is_new, asks_approval, expected) in rows {
+            let situation = Situation { releases, asked: None, asks_approval, edits, releases_them, is_new };
+            assert_eq!(first(&situation), expected, "{edits} {releases_them} {is_new} {asks_approval}");
         }
     }
 }

@@ -169,23 +169,20 @@ impl RulePage {
         }
     }
 
-    /// Reports whether the visitor may release the draft, and no request for that waits.
-    fn may_release(&self) -> bool {
-        self.releases_them && self.asked.as_ref().is_none_or(|asked| !asked.is_of_draft)
-    }
-
-    /// Returns the button in the head.
-    fn first_act(&self) -> Option<FirstAct> {
-        let row = self.row.as_ref()?;
-        let situation = Situation {
+    fn situation(&self) -> Situation<'_> {
+        Situation {
             releases: &self.releases,
-            asked: self.asked.as_ref().filter(|asked| asked.is_of_draft),
+            asked: self.asked.as_ref(),
             asks_approval: self.asks_approval,
             edits: self.edits,
             releases_them: self.releases_them,
-            is_releasable: self.may_release() && (row.differs || row.in_force.is_none()),
-        };
-        situation.first_act(self.frame.t)
+            is_new: self.row.as_ref().is_some_and(|row| row.differs || row.in_force.is_none()),
+        }
+    }
+
+    /// Returns the button in the head; a new rule has none.
+    fn first_act(&self) -> Option<FirstAct> {
+        self.row.as_ref().and_then(|_| self.situation().first_act(self.frame.t))
     }
 
     /// Returns the ways of editing, by their names in addresses.
