@@ -9,7 +9,6 @@ use crate::catalog::page::Page as Rows;
 use crate::model::access::User;
 use crate::model::approval::{ApprovalRequest, RequestState};
 use crate::model::grant::Verb;
-use crate::model::policy::{Place, PolicyKind};
 use crate::model::time::Timestamp;
 
 /// Maximum number of users named who can approve, or carry out.
@@ -48,18 +47,6 @@ pub(super) fn people(
     People {
         approvers: if is_decided { Vec::new() } else { names(&approves) },
         releasers: if is_decided { names(&releases) } else { Vec::new() },
-    }
-}
-
-/// Returns the rule or file of a request; `None` if it was deleted.
-pub(super) fn thing_of(catalog: &Catalog, request: &ApprovalRequest) -> Option<Thing> {
-    match (request.kind, request.place()) {
-        (PolicyKind::Rule(family), _) => {
-            let rule = catalog.rules.of(family).named(&request.namespace, &request.name)?;
-            Some(Thing::Rule(family, rule.id.clone()))
-        }
-        (_, Place::File(key)) => Some(Thing::File(key)),
-        _ => None,
     }
 }
 

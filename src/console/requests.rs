@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use askama::Template;
 use axum::extract::{Path, State};
 use axum::response::Response;
+use futures_util::future::join_all;
 use serde::Serialize;
 use thuban_documents::written;
 use url::form_urlencoded;
@@ -19,7 +20,7 @@ use super::frame::{Frame, Section, page, page_refused};
 use super::listing::{Chip, chips};
 use super::pager::Pager;
 use super::releases::{Line, compared};
-use super::request_facts::{People, canaries, people, thing_of};
+use super::request_facts::{People, canaries, people};
 use super::session::SessionUser;
 use super::texts::{self, Texts};
 use super::time_ago::TimeAgo;
@@ -278,11 +279,12 @@ async fn request_page(console: &Console, visitor: &SessionUser, id: &str) -> Res
     });
     let mut changes = console.operations.on_scan_turn(move || changes(&comparing, &view, &shown)).await?;
     let member = console.node().member();
-    for change in changes.iter_mut().take(COUNTED_MAX) {
+    join_all(changes.iter_mut().take(COUNTED_MAX).map(async |change| {
         if let Some(thing) = &change.thing {
             change.clients = Some(member.clients_with(thing).await.amount);
         }
-    }
+    }))
+    .await;
     let frame = visitor.frame(Section::Requests);
     Ok(RequestPage {
         people,
@@ -316,7 +318,7 @@ fn changes(
             told = then.as_ref().map(|side| sentences::rule(t.language(), &side.rule)).unwrap_or_default();
         }
         let is_left_out = begun.elapsed() > COMPARED_WITHIN;
-        let thing = thing_of(view, one);
+        let thing = view.thing_of_request(one);
         RequestedChange {
             row: RequestRow::of(one, &view.standing(console.node().now(), one), console.node().now(), t),
             of: page_of(view, one),
@@ -384,7 +386,7 @@ fn explain_path(request: &ApprovalRequest, pending: Option<&Pending>) -> String 
 }
 
 fn page_of(catalog: &Catalog, request: &ApprovalRequest) -> String {
-    match thing_of(catalog, request) {
+    match catalog.thing_of_request(request) {
         Some(Thing::Rule(family, id)) => super::links::rule(family, &id),
         Some(Thing::File(key)) => super::links::file(&key),
         None => String::new(),

@@ -94,6 +94,22 @@ impl Catalog {
         subject
     }
 
+    /// Returns the rule or file of a request, if it exists: the one that was meant when the request was made, whatever
+    /// its name is now; by its name if the request no longer has its act.
+    pub fn thing_of_request(&self, request: &ApprovalRequest) -> Option<Thing> {
+        if let Some(payload) = &request.payload {
+            return self.thing_of(&payload.act);
+        }
+        match (request.kind, request.place()) {
+            (PolicyKind::Rule(family), _) => {
+                let rule = self.rules.of(family).named(&request.namespace, &request.name)?;
+                Some(Thing::Rule(family, rule.id.clone()))
+            }
+            (_, Place::File(key)) => Some(Thing::File(key)),
+            _ => None,
+        }
+    }
+
     /// Returns the rules that an action would release: the copy of a request, otherwise the present ones.
     fn rules_of(&self, act: &GatedAction, copy: Option<&Snapshot>) -> Vec<Arc<Rule>> {
         match (act, copy) {
