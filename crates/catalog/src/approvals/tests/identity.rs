@@ -4,6 +4,7 @@ use serde::de::DeserializeSeed;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::catalog::history::Thing;
 use crate::catalog::releases::RolloutChange;
 use crate::model::config_file::ConfigPublish;
 use crate::model::rule::release::RuleReleaseDraft;
@@ -152,6 +153,21 @@ fn a_group_with_a_slash_is_its_own() {
     assert_eq!(house.decide("art", RequestOp::Approve, &id), done("done"));
     house.user("rita", &BOTH);
     assert_eq!(house.code("rita", write(("pay", "eu/app.yml"), json!({}))), 200_000, "of another group");
+}
+
+#[test]
+fn a_request_is_for_the_rule_that_was_meant_whatever_its_name_is_now() {
+    let mut house = House::with_policy(policy(r#"{"name":"p","namespace":"shop"}"#));
+    house.user("rita", &BOTH);
+    let (_, meant) = house.rule(Op::Create, json!({"name": "x", "namespace": "shop", "service": "pay"}));
+    let asked = json!({"rule_name": "x", "namespace": "shop", "request": "please"});
+    let id = house.id_of_request("rita", publish_rule(asked));
+    assert_eq!(house.rule(Op::Update, json!({"id": meant, "name": "y", "namespace": "shop"})).0, 200_000);
+    let (code, other) = house.rule(Op::Create, json!({"name": "x", "namespace": "shop", "service": "pay"}));
+    assert!(code == 200_000 && other != meant);
+    let catalog = &house.bench.catalog;
+    let request = catalog.approvals.get(&id).expect("kept");
+    assert_eq!(catalog.thing_of_request(request), Some(Thing::Rule(Family::RateLimit, meant)));
 }
 
 #[test]
