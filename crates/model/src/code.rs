@@ -114,6 +114,7 @@ codes! {
     StateDiverged = 503004 "this node has stopped serving, ask another one";
     NoDataKey = 503005 "this node does not have the required data key, see --data-key-file, nothing was changed";
     NodeBehind = 503006 "this node has not applied the state that the client has seen, retry here or on another node";
+    ProviderAway = 503007 "an identity provider is out of reach, nothing was changed, it is safe to retry";
     OutcomeUnknown = 504001 "the outcome is unknown: the operation may or may not have been carried out";
     ReadTimedOut = 504002 "the answer took too long, nothing was changed, it is safe to ask again";
     NoRoom = 507001 "disk, memory or quota is exhausted, nothing was changed";

@@ -44,6 +44,7 @@ pub mod service_token;
 pub mod settings;
 pub mod signature;
 pub mod spelling;
+pub mod sso;
 pub mod stamp;
 pub mod text;
 pub mod texts;

@@ -293,6 +293,36 @@ pub const ACCESS_KEY_SKEW_MS: u64 = 60_000;
 
 /// Webhooks of a cluster.
 pub const WEBHOOKS_MAX: usize = 20;
+/// Identity providers of a cluster.
+pub const PROVIDERS_MAX: usize = 100;
+/// Characters of the name of a provider, of its issuer, and of a client id or an audience.
+pub const PROVIDER_NAME_CHARS_MAX: usize = 32;
+pub const ISSUER_CHARS_MAX: usize = 512;
+pub const CLIENT_ID_CHARS_MAX: usize = 256;
+/// Bytes of the secret of a client at its provider.
+pub const CLIENT_SECRET_BYTES_MAX: usize = 1024;
+/// Scopes, audiences, and required claims of a provider.
+pub const SCOPES_MAX: usize = 32;
+pub const AUDIENCES_MAX: usize = 16;
+pub const REQUIRED_CLAIMS_MAX: usize = 16;
+/// Bindings of a provider; below, conditions of one.
+pub const BINDINGS_MAX: usize = 100;
+pub const BINDING_CONDITIONS_MAX: usize = 8;
+/// Characters of the name of a claim; below, of the pattern of its value.
+pub const CLAIM_NAME_CHARS_MAX: usize = 128;
+pub const CLAIM_PATTERN_CHARS_MAX: usize = 256;
+/// Bytes of the claims of a token, as JSON; below, values in them, lists and objects included.
+pub const CLAIMS_BYTES_MAX: usize = 16 * 1024;
+pub const CLAIM_VALUES_MAX: usize = 1000;
+/// Bytes of a `sub`; below, of the whole name `PROVIDER:USERNAME`.
+pub const SUB_BYTES_MAX: usize = 255;
+pub const HOLDER_BYTES_MAX: usize = 128;
+/// Largest leeway for the clock of a provider, in seconds.
+pub const LEEWAY_SECONDS_MAX: u32 = 300;
+/// Shortest and longest session of a person of a provider, in seconds.
+pub const SSO_SESSION_SECONDS_MIN: u32 = 300;
+pub const SSO_SESSION_SECONDS_MAX: u32 = 30 * 24 * 3600;
+
 /// Characters of the URL of a webhook.
 pub const WEBHOOK_URL_CHARS_MAX: usize = 2048;
 /// Pending events of one webhook; beyond it the oldest are dropped.

@@ -166,8 +166,13 @@ impl Grant {
     }
 
     fn check(&self) -> Result<(), Refusal> {
-        check_pattern("grants: namespace", &self.namespace)?;
-        check_pattern("grants: name", &self.name)
+        self.check_in("grants")
+    }
+
+    /// Checks a grant that the named field gives.
+    pub(crate) fn check_in(&self, field: &str) -> Result<(), Refusal> {
+        check_pattern(&format!("{field}: namespace"), &self.namespace)?;
+        check_pattern(&format!("{field}: name"), &self.name)
     }
 }
 
