@@ -17,6 +17,7 @@ COPY crates/catalog/Cargo.toml crates/catalog/
 COPY crates/ctl/Cargo.toml crates/ctl/
 COPY crates/documents/Cargo.toml crates/documents/
 COPY crates/model/Cargo.toml crates/model/
+COPY crates/oidc/Cargo.toml crates/oidc/
 COPY crates/outbound/Cargo.toml crates/outbound/
 COPY crates/tasks/Cargo.toml crates/tasks/
 COPY crates/validate/Cargo.toml crates/validate/

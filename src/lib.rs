@@ -48,6 +48,7 @@
 //! proto                  generated gRPC messages and services
 //!
 //! crates/ctl             the client half of the command line: commands that call a running cluster
+//! crates/oidc            OpenID Connect without I/O: tokens, keys, documents, requests and responses of a provider
 //! crates/outbound        HTTP clients for other services, and the authorities that they trust
 //! crates/tasks           tasks and threads; ends the process after a panic
 //! crates/catalog         all replicated state as plain maps, changed by apply alone
@@ -244,6 +245,7 @@ pub mod xds;
 use thuban_base::test_seed;
 pub use thuban_catalog as catalog;
 pub use thuban_model as model;
+pub use thuban_oidc as oidc;
 use thuban_outbound as outbound;
 pub use thuban_tasks as tasks;
 pub use thuban_validate::{bundle, contracts, well_formed};

@@ -22,6 +22,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("documents", &["documents"]),
     ("catalog", &["catalog"]),
     ("tasks", &["tasks"]),
+    ("oidc", &["oidc"]),
     ("outbound", &["outbound"]),
     ("ctl", &["ctl"]),
 ];
@@ -40,6 +41,7 @@ const ROOMS: &[&str] = &[
     "documents",
     "catalog",
     "tasks",
+    "oidc",
     "outbound",
     "ctl",
     "proto",
