@@ -8,6 +8,7 @@
 mod bound;
 mod grpc;
 mod loading;
+mod surfaces;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,7 +16,6 @@ use std::time::Duration;
 
 use anyhow::Context;
 use axum::Router;
-use axum::middleware::from_fn_with_state;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -23,23 +23,20 @@ use tokio_util::task::TaskTracker;
 
 use crate::api::{self, ApiSettings, App};
 use crate::budget::Budget;
-use crate::compat::{self, CompatSettings, Surface};
-use crate::config::{CompatAuth, Config, Switch};
+use crate::compat;
+use crate::config::{Config, Switch};
 use crate::connections::{self, ConnectionLimiter, Ending, Listener, Protocol, REST_WITHIN};
-use crate::console::{self, Console, ConsoleSettings};
 use crate::controllers::rollouts::{LastStepJudge, Rollouts};
 use crate::controllers::{self, Controllers, FoundingSettings};
 use crate::descriptors;
-use crate::hosts::Hosts;
 use crate::metrics::Metrics;
 use crate::model::limits;
-use crate::openapi::{Document, LazyDocument};
+use crate::openapi::LazyDocument;
 use crate::operations::{Bounds, Operations, hash_password};
 use crate::outbound::prometheus::Prometheus;
 use crate::raft::node::Node;
 use crate::raft::start::{Secrets, Setup, start};
 use crate::raft::{LogBounds, RoomBounds, run_task};
-use crate::reads::LocalView;
 use crate::store::Store;
 use crate::tasks;
 use crate::tls::{CertificateUse, Certificates};
@@ -48,6 +45,7 @@ use crate::webhooks::{WebhookController, WebhookSettings};
 pub use bound::Bound;
 use grpc::GrpcListeners;
 use loading::Loaded;
+use surfaces::{compat_router, console_router, document, hosts};
 
 /// Time limit for connections at shutdown; those still open are then closed.
 const DRAIN_WITHIN: Duration = Duration::from_secs(8);
@@ -385,50 +383,4 @@ fn first_password(config: &Config, store: &Store) -> anyhow::Result<(String, Opt
     let generated = hex::encode(rand::random::<[u8; 12]>());
     let is_first = store.is_fresh()? && config.initial_cluster.contains_key(&config.node_id);
     Ok((generated.clone(), is_first.then_some(generated)))
-}
-
-/// Returns the host names that a listener answers to.
-fn hosts(config: &Config, bound: SocketAddr) -> Hosts {
-    let advertised = [&config.advertise_api, &config.advertise_compat].into_iter().flatten();
-    Hosts::of(bound, config.tuning.allowed_hosts.iter().chain(advertised).cloned())
-}
-
-/// Builds the description of both surfaces.
-fn document(scheme: &str, api: SocketAddr, compat: SocketAddr) -> Document {
-    let mut document = Document::new(scheme, api, compat);
-    api::describe(&mut document);
-    compat::describe::<LocalView>(&mut document);
-    document
-}
-
-fn console_router(config: &Config, operations: Arc<Operations>, bound: SocketAddr) -> Router {
-    let settings =
-        ConsoleSettings { is_secure: config.tls.is_some(), trusted_proxies: config.tuning.trusted_proxies.clone() };
-    let tracked = api::Tracked::new("ui", operations.node().member(), hosts(config, bound), None);
-    console::router(Console::new(operations, settings)).layer(from_fn_with_state(tracked, api::track))
-}
-
-fn compat_router(config: &Config, node: &Node, app: &App, bound: SocketAddr, metrics: Arc<Metrics>) -> Router {
-    let settings = CompatSettings {
-        hold: config.hold,
-        auth_required: config.tuning.compat_auth == CompatAuth::Required,
-        trusted_proxies: config.tuning.trusted_proxies.clone(),
-        hosts: hosts(config, bound),
-        bound,
-        scheme: scheme(config),
-        render_cache_bytes: config.tuning.bounds.render_cache_bytes,
-    };
-    let surface = compat::router(Surface::new(
-        LocalView::new(
-            node.clone(),
-            app.node().controllers().clone(),
-            Duration::from_millis(config.tuning.token_trust_ms),
-        ),
-        settings,
-        metrics,
-    ));
-    let tracked = api::Tracked::new("compat", app.node().member(), Hosts::any(), None);
-    compat::behind_slashes(
-        api::shared_routes(app.clone()).merge(surface).layer(from_fn_with_state(tracked, api::track)),
-    )
 }
