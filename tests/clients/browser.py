@@ -50,10 +50,14 @@ class Browser:
 
     def press(self, selector):
         """Goes on once another page is there."""
+        self.go_on(selector)
+        self.one("main")
+
+    def go_on(self, selector):
+        """Goes on once this page is left, maybe for another site."""
         button, old = self.one(selector), self.one("html")
         self.page.execute_script("window.confirm = () => true; arguments[0].click()", button)
         WebDriverWait(self.page, LIMIT).until(lambda _: is_gone(old))
-        self.one("main")
 
     def click(self, selector):
         """Presses what changes the page that is there."""

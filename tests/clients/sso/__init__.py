@@ -1,0 +1,1 @@
+"""Single sign-on against real, unmodified identity providers: see scripts/sso."""
