@@ -12,13 +12,13 @@ const EXAMPLES_OF_PARENT: usize = 2;
 
 /// Groups of commands in the order of the first page.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Start", &["dev", "login", "whoami", "context"]),
+    ("Start", &["dev", "login", "logout", "whoami", "context"]),
     ("Change", &["get", "apply", "diff", "edit", "draft", "delete", "export", "import"]),
     ("Release", &["release", "promote", "stop", "rollback", "withdraw", "rollout", "wait", "history"]),
     ("Look", &["who", "explain", "watch", "audit"]),
     ("Services", &["instance", "drain", "xds"]),
     ("Approve", &["requests", "approve", "refuse", "policy", "contract"]),
-    ("Access", &["user", "token", "role", "key"]),
+    ("Access", &["user", "token", "role", "key", "sso"]),
     ("Cluster", &["serve", "cluster", "health", "backup", "restore", "recover", "reset-password", "inspect", "certs"]),
     ("Shell", &["completion", "man", "help"]),
 ];
@@ -183,7 +183,7 @@ mod tests {
             };
             seen += 1;
             let has = |option: &str| options.lines().any(|line| line.trim_start().starts_with(option));
-            assert!(!has("--endpoint") && !has("--token "), "{path}: {help}");
+            assert!(!has("--endpoint") && !has("--token <TOKEN>"), "{path}: {help}");
             assert!(connection.contains("--context"), "{path}: {help}");
             assert!(!connection.contains("--output"), "{path}: {help}");
         }

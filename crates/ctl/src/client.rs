@@ -8,8 +8,10 @@ use reqwest::Method;
 use serde_json::{Map, Value, json};
 
 use super::cluster_time::{self, ConfirmTimeArgs};
-use super::remote::{CallArgs, EndpointArgs, NO_LEADER, Refused, Remote, call};
+use super::errors::Usage;
+use super::remote::{CallArgs, EndpointArgs, NO_LEADER, Refused, Remote, TOKEN_ENDED, call};
 use super::secret;
+use super::sso::{self, SsoArgs};
 use super::telling::say;
 
 #[derive(Args)]
@@ -23,6 +25,14 @@ pub(super) struct LoginArgs {
     /// Save the token in the context instead of printing it; creates a missing context
     #[arg(long)]
     save: bool,
+    #[command(flatten)]
+    sso: SsoArgs,
+}
+
+#[derive(Args)]
+pub(super) struct LogoutArgs {
+    #[command(flatten)]
+    endpoint: EndpointArgs,
 }
 
 /// Password options. Without them the password is prompted for; on the command line every user of the machine can read
@@ -103,14 +113,39 @@ pub(super) enum ClusterCommand {
 }
 
 pub(super) async fn log_in(args: LoginArgs) -> anyhow::Result<()> {
+    if args.sso.sso.is_some() {
+        return sso::log_in(&args.endpoint, &args.sso).await;
+    }
     let remote = args.endpoint.remote()?;
     let token = remote.log_in(&args.name, &args.password.read()?).await?;
     if !args.save {
         say(&token);
         return Ok(());
     }
-    let context = args.endpoint.context.keep_token(&remote.endpoints, &token)?;
+    let context = args.endpoint.context.keep_token(&remote.endpoints, &token, None)?;
     say(&format!("logged in as {}, for 7 days; kept in the context {context}", args.name));
+    Ok(())
+}
+
+/// Ends the login of the context on the cluster, then removes it from the context. A login that cannot be ended stays.
+pub(super) async fn log_out(LogoutArgs { endpoint }: LogoutArgs) -> anyhow::Result<()> {
+    let remote = endpoint.remote()?;
+    if remote.is_withheld {
+        let why = "the login of the context is for its own servers: leave out --endpoint, or name its context";
+        return Err(Usage(why.to_owned()).into());
+    }
+    if !remote.has_token() {
+        say("the context has no login");
+        return Ok(());
+    }
+    let ended = remote.call(Method::POST, "/auth/v1/user/logout", None).await;
+    let word = match ended.as_ref().map_err(|error| error.downcast_ref::<Refused>()) {
+        Ok(_) => "logged out",
+        Err(Some(refused)) if refused.code == TOKEN_ENDED => "the login had ended already",
+        Err(_) => return ended.map(drop).context("the login stays in the context"),
+    };
+    let context = endpoint.context.remove_token()?.unwrap_or_default();
+    say(&format!("{word}; removed from the context {context}"));
     Ok(())
 }
 

@@ -35,6 +35,17 @@ pub(super) struct Saved {
     pub(super) namespace: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) token: Option<String>,
+    /// Identity provider of the sign-in that gave the token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) sso: Option<String>,
+}
+
+impl Saved {
+    /// Returns the token and forgets it.
+    fn take_token(&mut self) -> Option<String> {
+        self.sso = None;
+        self.token.take()
+    }
 }
 
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,16 +76,35 @@ impl ContextArgs {
         found.map(Some).ok_or_else(|| no_context(&name, &all).into())
     }
 
-    /// Saves a token in the named, else the current context, and creates a missing one. Returns a line that says where.
-    pub(super) fn keep_token(&self, endpoints: &[String], token: &str) -> anyhow::Result<String> {
+    /// Returns the command that signs in again at this provider.
+    pub(super) fn way_back(&self, sso: Option<&str>) -> Option<String> {
+        let context = self.context.as_ref().map(|name| format!(" --context {name}")).unwrap_or_default();
+        sso.map(|provider| format!("thuban login --sso {provider}{context}"))
+    }
+
+    /// Saves a token in the named, else the current context, and creates a missing one. `sso` is the identity provider
+    /// of a single sign-on. Returns the name of the context.
+    pub(super) fn keep_token(&self, endpoints: &[String], token: &str, sso: Option<&str>) -> anyhow::Result<String> {
         let (path, mut all) = self.open()?;
         let name = self.context.clone().or(all.current.clone()).unwrap_or_else(|| FIRST.to_owned());
         let saved = all.contexts.entry(name.clone()).or_default();
         endpoints.clone_into(&mut saved.servers);
         saved.token = Some(token.to_owned());
+        saved.sso = sso.map(str::to_owned);
         all.current.get_or_insert_with(|| name.clone());
         write(&path, &all)?;
         Ok(name)
+    }
+
+    /// Removes the token from the named, else the current context. Returns the name of the context if it had one.
+    pub(super) fn remove_token(&self) -> anyhow::Result<Option<String>> {
+        let (path, mut all) = self.open()?;
+        let Some(name) = self.context.clone().or(all.current.clone()) else { return Ok(None) };
+        if all.contexts.get_mut(&name).and_then(Saved::take_token).is_none() {
+            return Ok(None);
+        }
+        write(&path, &all)?;
+        Ok(Some(name))
     }
 
     fn open(&self) -> anyhow::Result<(PathBuf, Contexts)> {
@@ -200,7 +230,7 @@ pub(super) fn run(command: ContextCommand) -> anyhow::Result<()> {
                 }
                 // A token is valid only for the servers that issued it.
                 if servers != saved.servers {
-                    saved.token = None;
+                    saved.take_token();
                 }
                 saved.servers = servers;
             }
@@ -210,6 +240,7 @@ pub(super) fn run(command: ContextCommand) -> anyhow::Result<()> {
             saved.ca_file = ca_file.map(std::path::absolute).transpose()?.or(saved.ca_file.take());
             saved.namespace = namespace.or(saved.namespace.take());
             if let Some(file) = token_file {
+                saved.take_token();
                 saved.token = Some(super::secret::read_file(&file)?);
             }
             let hint = not_in_use(all.current.get_or_insert_with(|| name.clone()), &name);
@@ -233,9 +264,13 @@ fn list(all: &Contexts) -> anyhow::Result<()> {
     let heads = ["", "name", "servers", "namespace", "login"].map(str::to_owned).to_vec();
     let row = |(name, saved): (&String, &Saved)| {
         let star = if all.current.as_ref() == Some(name) { "*" } else { "" };
-        let login = if saved.token.is_some() { "kept" } else { "-" };
+        let login = match (&saved.token, &saved.sso) {
+            (None, _) => "-".to_owned(),
+            (Some(_), None) => "kept".to_owned(),
+            (Some(_), Some(provider)) => format!("kept, by {provider}"),
+        };
         let servers = dash(Some(&saved.servers.join(",")));
-        vec![star.to_owned(), name.clone(), servers, dash(saved.namespace.as_deref()), login.to_owned()]
+        vec![star.to_owned(), name.clone(), servers, dash(saved.namespace.as_deref()), login]
     };
     let lines = std::iter::once(heads).chain(all.contexts.iter().map(row)).collect();
     super::tables::lay_out(lines).iter().for_each(|line| say(line));
@@ -272,7 +307,7 @@ mod tests {
         let file = folder.path().join("deep").join("contexts.json");
         assert_eq!(at(&file, None).read().expect("no file is no context"), None);
         set(&file, "prod", "http://a:1").expect("made");
-        assert_eq!(at(&file, None).keep_token(&["http://a:1".to_owned()], "secret").expect("kept"), "prod");
+        assert_eq!(at(&file, None).keep_token(&["http://a:1".to_owned()], "secret", None).expect("kept"), "prod");
         assert_eq!(fs::metadata(&file).expect("there").mode() & 0o777, FILE_MODE);
         let found = at(&file, None).read().expect("readable").expect("in use");
         assert_eq!((found.servers, found.token), (vec!["http://a:1".to_owned()], Some("secret".to_owned())));
@@ -290,6 +325,28 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).expect("changed");
         assert!(at(&file, None).read().expect_err("open to others").to_string().contains("chmod 600"));
+    }
+
+    #[test]
+    fn a_login_by_single_sign_on_is_known_until_another_one() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let file = folder.path().join("contexts.json");
+        let servers = ["http://a:1".to_owned()];
+        let saved = || at(&file, None).read().expect("readable").expect("in use");
+        assert_eq!(at(&file, None).remove_token().expect("no file"), None);
+        at(&file, None).keep_token(&servers, "one", Some("corp")).expect("kept");
+        assert_eq!((saved().token.as_deref(), saved().sso.as_deref()), (Some("one"), Some("corp")));
+        let way_back = |context| at(&file, context).way_back(saved().sso.as_deref());
+        assert_eq!(way_back(None).as_deref(), Some("thuban login --sso corp"));
+        assert_eq!(way_back(Some("default")).as_deref(), Some("thuban login --sso corp --context default"));
+        at(&file, None).keep_token(&servers, "two", None).expect("kept");
+        assert_eq!((saved().token.as_deref(), saved().sso), (Some("two"), None));
+
+        at(&file, None).keep_token(&servers, "three", Some("corp")).expect("kept");
+        assert_eq!(at(&file, None).remove_token().expect("removed").as_deref(), Some("default"));
+        assert_eq!((saved().token, saved().sso), (None, None));
+        assert_eq!(at(&file, None).remove_token().expect("removed already"), None);
+        assert_eq!(saved().servers, servers, "the context stays");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 
 use super::find::InArgs;
-use super::remote::{Remote, WITHIN, judged};
+use super::remote::{Remote, WITHIN};
 use super::tables::text;
 use super::telling::{say, say_error};
 use super::xds::fleet::printable;
@@ -117,7 +117,7 @@ async fn drained(remote: &Remote, wait: Duration, ask: impl Fn(Duration) -> Valu
                 let answer: Value = answer.json().await.context("the answer is not of a thuban node")?;
                 let is_leaderless = answer["code"].as_u64().is_some_and(|code| code / 1000 == 503);
                 if !is_leaderless || Instant::now() + PAUSE >= until {
-                    return judged(answer);
+                    return remote.judged(answer);
                 }
             }
             Err(error) if Instant::now() + PAUSE >= until => return Err(error),

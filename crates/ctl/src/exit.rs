@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use super::errors::{self, Differences, NothingDone, Usage};
 use super::refusals::{Refused, SERVER_FAULTS};
 use super::remote::Stranger;
+use super::sso::SignInFault;
 use super::telling::say_error;
 use super::waiting::{Lost, TimedOut};
 
@@ -16,6 +17,8 @@ const EXIT_REFUSED: u8 = 3;
 const EXIT_NO_ANSWER: u8 = 4;
 /// A release was not where `wait` waited for it in time.
 const EXIT_TIMED_OUT: u8 = 7;
+/// Ctrl-C, as shells report it for SIGINT.
+const EXIT_INTERRUPTED: u8 = 128 + 2;
 /// The event that `wait` waited for cannot happen any more.
 const EXIT_LOST: u8 = 8;
 
@@ -55,7 +58,16 @@ fn kind_of(error: &anyhow::Error) -> Option<u8> {
         None if error.is::<TimedOut>() => Some(EXIT_TIMED_OUT),
         None if error.is::<Lost>() => Some(EXIT_LOST),
         None if error.is::<Stranger>() => Some(EXIT_NO_ANSWER),
+        None if error.is::<SignInFault>() => error.downcast_ref::<SignInFault>().map(of_sign_in),
         None => error.is::<reqwest::Error>().then_some(EXIT_NO_ANSWER),
+    }
+}
+
+fn of_sign_in(fault: &SignInFault) -> u8 {
+    match fault {
+        SignInFault::Silent { .. } => EXIT_NO_ANSWER,
+        SignInFault::Refused { .. } | SignInFault::TooLate { .. } => EXIT_REFUSED,
+        SignInFault::Interrupted => EXIT_INTERRUPTED,
     }
 }
 
@@ -76,6 +88,9 @@ mod tests {
             (refused(409_000), Some(EXIT_REFUSED)),
             (refused(503_001), Some(EXIT_NO_ANSWER)),
             (Stranger.into(), Some(EXIT_NO_ANSWER)),
+            (SignInFault::Silent { provider: "corp".to_owned(), why: "away".to_owned() }.into(), Some(EXIT_NO_ANSWER)),
+            (SignInFault::TooLate { provider: "corp".to_owned() }.into(), Some(EXIT_REFUSED)),
+            (SignInFault::Interrupted.into(), Some(EXIT_INTERRUPTED)),
             (anyhow::anyhow!("a disk is full"), None),
         ] {
             assert_eq!(kind_of(&error), kind, "{error:#}");

@@ -43,6 +43,7 @@ mod rollouts;
 mod sealed;
 pub mod secret;
 pub mod signals;
+mod sso;
 mod tables;
 pub mod telling;
 mod trail;
@@ -141,7 +142,12 @@ pub enum ClientCommand {
     #[command(subcommand, alias = "roles")]
     Role(accounts::RoleCommand),
     /// Log in: print a token, or save it in the context
-    Login(client::LoginArgs),
+    Login(Box<client::LoginArgs>),
+    /// Log out: end the login of the context, on the cluster and here
+    Logout(client::LogoutArgs),
+    /// List and test identity providers, for single sign-on
+    #[command(subcommand)]
+    Sso(sso::SsoCommand),
     /// Show the cluster and change its members
     #[command(subcommand)]
     Cluster(client::ClusterCommand),
@@ -207,7 +213,9 @@ pub fn run(command: ClientCommand) -> ExitCode {
         ClientCommand::Audit(args) => report_to_pipelines(block_on(trail::run(args))),
         ClientCommand::Key(command) => report_to_pipelines(block_on(keys::run(command))),
         ClientCommand::Context(command) => report_to_pipelines(contexts::run(command)),
-        ClientCommand::Login(args) => report_by_kind(block_on(client::log_in(args))),
+        ClientCommand::Login(args) => report_by_kind(block_on(client::log_in(*args))),
+        ClientCommand::Logout(args) => report_by_kind(block_on(client::log_out(args))),
+        ClientCommand::Sso(command) => report_by_kind(block_on(sso::run(command))),
         ClientCommand::Cluster(command) => report_by_kind(block_on(client::cluster(command))),
         // Exit codes of `health` are 0 and 1 only.
         ClientCommand::Health(endpoint) => report(block_on(client::health(&endpoint))),

@@ -106,6 +106,9 @@ fn advice(code: u64, info: &str) -> &'static str {
     match code {
         // A wrong password is not a missing grant.
         401_001 if info.contains("password") => "",
+        401_001 if info.contains("no binding") => {
+            ": an administrator adds a binding to the identity provider, or a grant"
+        }
         401_002 | 401_004 => ": log in, `thuban login --save` keeps the token in the context",
         401_001 => ": it takes a grant, `thuban role list` shows the roles",
         400_202 if info.contains("release") => ": `thuban history` lists the releases, -n selects the namespace",
@@ -160,6 +163,11 @@ mod tests {
             (401_001, "access is not approved: this needs edit on shop / pay", "not permitted: this needs edit"),
             (401_001, "access is not approved: name or password is wrong", "name or password is wrong (401001)"),
             (401_001, "access is not approved", "not permitted: it takes a grant"),
+            (
+                401_001,
+                "access is not approved: signed in as corp:ann, but no binding gives it a right",
+                "not permitted: signed in as corp:ann, but no binding gives it a right: an administrator",
+            ),
             (401_004, "token not existed", "the token is unknown, expired or revoked: log in"),
             (409_000, "data is conflict: another by now", "another by now: look at it"),
             (409_001, "approval is required, nothing was changed: p asks for 1", "approval is required: p asks for 1"),

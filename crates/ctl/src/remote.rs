@@ -22,6 +22,8 @@ const ADVICE: &str = "is the node running, and the address that of its managemen
                       name another";
 /// Code for a page that exceeds the maximum size; a page of fewer rows fits.
 const TOO_LONG: u64 = 413_002;
+/// Code for a token that is unknown, expired or revoked.
+pub(super) const TOKEN_ENDED: u64 = 401_004;
 
 #[derive(Args)]
 pub(super) struct EndpointArgs {
@@ -57,6 +59,7 @@ impl EndpointArgs {
             endpoints: endpoints.iter().map(|one| plain(one)).collect(),
             ca_file: self.ca_file.clone().or(context.ca_file.filter(|_| is_context)),
             is_withheld: context.token.is_some() && !is_context,
+            way_back: self.context.way_back(context.sso.as_deref()).filter(|_| is_context),
             token: of_context(context.token),
             namespace: of_context(context.namespace),
             built: None,
@@ -77,7 +80,9 @@ impl CallArgs {
     /// Returns the selected nodes, with credentials.
     pub fn remote(&self) -> anyhow::Result<Remote> {
         let mut remote = self.endpoint.remote()?;
-        remote.token = self.token.clone().or(remote.token);
+        if self.token.is_some() {
+            remote = remote.with_token_of(self.token.clone());
+        }
         if remote.token.is_none() {
             let why = match remote.is_withheld {
                 true => {
@@ -85,8 +90,8 @@ impl CallArgs {
                      with the same --endpoint prints one, --token and THUBAN_TOKEN give it"
                 }
                 false => {
-                    "there is no token: `thuban login --save` keeps one in the context, --token and THUBAN_TOKEN give \
-                     one"
+                    "there is no token: `thuban login --save` or `thuban login --sso` keeps one in the context, \
+                     --token and THUBAN_TOKEN give one"
                 }
             };
             return Err(Usage(why.to_owned()).into());
@@ -121,6 +126,22 @@ impl From<AsideArgs> for CallArgs {
     }
 }
 
+/// Connection options for a command whose --token is a token to look at, not that of the caller.
+#[derive(Args)]
+pub(super) struct JudgedTokenArgs {
+    #[command(flatten)]
+    endpoint: EndpointArgs,
+    /// Token from `thuban login`, for the management API [default: that of the context]
+    #[arg(long, env = "THUBAN_TOKEN", value_name = "TOKEN", hide_env_values = true, help_heading = CONNECTION)]
+    api_token: Option<String>,
+}
+
+impl From<JudgedTokenArgs> for CallArgs {
+    fn from(JudgedTokenArgs { endpoint, api_token }: JudgedTokenArgs) -> Self {
+        CallArgs { endpoint, token: api_token }
+    }
+}
+
 /// Builds a client for requests to these URLs only.
 pub fn http_client(urls: &[String], ca_file: Option<&Path>) -> anyhow::Result<ClientBuilder> {
     let is_secure = urls.iter().any(|url| url.starts_with("https://"));
@@ -134,7 +155,9 @@ pub struct Remote {
     ca_file: Option<PathBuf>,
     token: Option<String>,
     /// True if the context has a token that belongs to other servers.
-    is_withheld: bool,
+    pub(super) is_withheld: bool,
+    /// Command that logs in again, if the token is that of a context and came of single sign-on.
+    way_back: Option<String>,
     /// Namespace of the context.
     pub(super) namespace: Option<String>,
     built: Option<Client>,
@@ -148,9 +171,28 @@ impl Remote {
             ca_file: None,
             token,
             is_withheld: false,
+            way_back: None,
             namespace: None,
             built: Some(client),
         }
+    }
+
+    /// Returns the same nodes for calls that need no token.
+    pub(super) fn without_token(self) -> Remote {
+        self.with_token_of(None)
+    }
+
+    /// Returns the same nodes with a token that is in no context yet.
+    pub(super) fn with_token(&self, token: &str) -> Remote {
+        self.clone().with_token_of(Some(token.to_owned()))
+    }
+
+    fn with_token_of(self, token: Option<String>) -> Remote {
+        Remote { token, way_back: None, ..self }
+    }
+
+    pub(super) fn has_token(&self) -> bool {
+        self.token.is_some()
     }
 
     /// Returns a client builder, for requests that need other time limits.
@@ -216,7 +258,19 @@ impl Remote {
 
     /// Makes one call and returns the body; a refusal is an error.
     pub async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
-        judged(self.body(method, path, body).await?)
+        self.judged(self.body(method, path, body).await?)
+    }
+
+    /// Returns the body of an answer; a refusal is an error. The refusal of a token from single sign-on names the
+    /// command that logs in again.
+    pub fn judged(&self, body: Value) -> anyhow::Result<Value> {
+        judged(body).map_err(|error| match (error.downcast::<Refused>(), &self.way_back) {
+            (Ok(refused), Some(command)) if refused.code == TOKEN_ENDED => {
+                refused.with_hint(format!("log in again, `{command}`")).into()
+            }
+            (Ok(refused), _) => refused.into(),
+            (Err(error), _) => error,
+        })
     }
 
     /// Logs in by a password; returns the token.
@@ -247,7 +301,7 @@ impl Remote {
                 page_rows = fitting;
                 continue;
             }
-            answer = judged(answer)?;
+            answer = self.judged(answer)?;
             let rows = match answer[element].take() {
                 Value::Array(rows) => rows,
                 _ => Vec::new(),
@@ -266,7 +320,7 @@ impl Remote {
         let answer = self.body(method, path, Some(items)).await?;
         match answer["responses"].as_array() {
             Some(responses) => Ok(responses.clone()),
-            None => judged(answer).map(|answer| vec![answer]),
+            None => self.judged(answer).map(|answer| vec![answer]),
         }
     }
 }
@@ -300,7 +354,7 @@ fn fitting_rows(answer: &Value, asked: usize) -> Option<usize> {
     usize::try_from(fitting).ok().filter(|fitting| (1..asked).contains(fitting))
 }
 
-pub(super) fn judged(body: Value) -> anyhow::Result<Value> {
+fn judged(body: Value) -> anyhow::Result<Value> {
     match body["code"].as_u64() {
         Some(code) if is_done(code) => Ok(body),
         Some(code) => {
@@ -319,8 +373,9 @@ pub(super) struct Stranger;
 
 /// Sends a batch and returns the body of the answer, even if items were refused.
 pub(super) async fn answer_of(to: &CallArgs, method: Method, path: &str, batch: &Value) -> anyhow::Result<Value> {
-    let body = to.remote()?.body(method, path, Some(batch)).await?;
-    if body["responses"].is_array() { Ok(body) } else { judged(body) }
+    let remote = to.remote()?;
+    let body = remote.body(method, path, Some(batch)).await?;
+    if body["responses"].is_array() { Ok(body) } else { remote.judged(body) }
 }
 
 /// Makes one call with a token and returns the body of the answer.
@@ -355,6 +410,23 @@ mod tests {
         assert!(refused.starts_with("no such rule: ") && refused.contains("thuban get"), "{refused}");
         assert!(refused.ends_with("(400202)"), "{refused}");
         assert!(judged(json!({ "hello": 1 })).expect_err("a stranger").to_string().contains("not of a thuban node"));
+        let remote = |way_back: Option<&str>| Remote {
+            endpoints: Vec::new(),
+            ca_file: None,
+            token: Some("token".to_owned()),
+            is_withheld: false,
+            way_back: way_back.map(str::to_owned),
+            namespace: None,
+            built: None,
+        };
+        let ended = |way_back: Option<&str>, code: u64| {
+            let answer = json!({ "code": code, "info": "of the node" });
+            remote(way_back).judged(answer).expect_err("refused").to_string()
+        };
+        let way_back = Some("thuban login --sso corp");
+        assert!(ended(way_back, TOKEN_ENDED).ends_with(": log in again, `thuban login --sso corp` (401004)"));
+        assert!(ended(None, TOKEN_ENDED).contains("thuban login --save"));
+        assert!(!ended(way_back, 400_000).contains("log in"));
         let refused = |info: &str| judged(json!({ "code": 401_001, "info": info })).expect_err("refused").to_string();
         assert!(refused("access is not approved: this needs edit on shop / pay").contains("takes a grant"));
         assert!(!refused("access is not approved: name or password is wrong").contains("grant"));
