@@ -22,6 +22,7 @@ use crate::model::properties;
 use crate::model::signature::{AppKeys, Flaw, Signature, SigningKey, Target as SignedTarget};
 use crate::model::time::Timestamp;
 use crate::offline::fuzzing::read_archive;
+use crate::oidc::fuzzing::{read_discovery, read_key_set, read_logout_token, read_token};
 use crate::peer::fuzzing::{Door, read_frame};
 use crate::raft::proposal::{Draft, open, stamp};
 use crate::well_formed;
@@ -63,6 +64,11 @@ pub const TARGETS: &[FuzzTarget] = &[
     FuzzTarget { name: "rows", entry: || Box::new(read_row), memory: (256, MIB) },
     // Requests of xDS clients. Each missing name is reported in a sentence.
     FuzzTarget { name: "streams", entry: || Box::new(serve_stream), memory: (1024, 16 * MIB) },
+    // Tokens of any caller, and documents of identity providers.
+    FuzzTarget { name: "jwt", entry: || Box::new(read_token), memory: (256, MIB) },
+    FuzzTarget { name: "logout", entry: || Box::new(read_logout_token), memory: (256, MIB) },
+    FuzzTarget { name: "jwks", entry: || Box::new(read_key_set), memory: (256, MIB) },
+    FuzzTarget { name: "discovery", entry: || Box::new(read_discovery), memory: (256, MIB) },
     FuzzTarget { name: "archive", entry: || Box::new(read_archive), memory: (256, 2 * MIB) },
 ];
 

@@ -98,7 +98,8 @@ impl<'a> Jwt<'a> {
 }
 
 impl SignedJwt<'_> {
-    pub(crate) fn claims(&self) -> &Map<String, Value> {
+    /// Returns the claims. Nothing but the signature was verified.
+    pub fn claims(&self) -> &Map<String, Value> {
         &self.0.claims
     }
 

@@ -20,6 +20,8 @@ pub const KEYS_MAX: usize = 128;
 /// Maximum number of keys that a signature is verified with: keys with the same id, or all fitting keys for a token
 /// without a key id.
 const KEYS_TRIED_MAX: usize = 4;
+/// Maximum length of a key id.
+const KEY_ID_BYTES_MAX: usize = 512;
 /// Bounds of the modulus of an RSA key.
 const RSA_BITS_MIN: usize = 2048;
 const RSA_BITS_MAX: usize = 8192;
@@ -71,6 +73,12 @@ impl KeySet {
         })?;
         let mut set = KeySet { unread: read.keys.unread, ..KeySet::default() };
         for key in read.keys.first {
+            let key_id = key.get("kid").and_then(Value::as_str).unwrap_or_default();
+            if key_id.len() > KEY_ID_BYTES_MAX {
+                let reason = format!("its `kid` has more than {KEY_ID_BYTES_MAX} bytes");
+                set.left_out.push(LeftOutKey { key_id: None, reason });
+                continue;
+            }
             let key_id = key.get("kid").and_then(Value::as_str).map(str::to_owned);
             match VerificationKey::read(key_id.clone(), &key) {
                 Ok(key) => set.keys.push(key),

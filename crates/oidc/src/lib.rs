@@ -23,6 +23,9 @@ mod responses;
 
 #[cfg(any(test, feature = "test-support"))]
 #[doc(hidden)]
+pub mod fuzzing;
+#[cfg(any(test, feature = "test-support"))]
+#[doc(hidden)]
 pub mod testing;
 #[cfg(test)]
 mod tests;

@@ -36,6 +36,16 @@ pub enum ClientAuthentication {
     Post,
 }
 
+impl ClientAuthentication {
+    /// Returns the name of the standard.
+    pub fn name(self) -> &'static str {
+        match self {
+            ClientAuthentication::Basic => "client_secret_basic",
+            ClientAuthentication::Post => "client_secret_post",
+        }
+    }
+}
+
 #[derive(Deserialize)]
 struct DiscoveryDocument {
     issuer: String,

@@ -49,6 +49,12 @@ impl TestKey {
         TestKey { key_id: key_id.to_owned(), algorithm, pair }
     }
 
+    /// Creates the same key each time.
+    pub fn ed25519(seed: &[u8; 32], key_id: &str) -> TestKey {
+        let pair = TestPair::Ed25519(Ed25519KeyPair::from_seed_unchecked(seed).expect("a key"));
+        TestKey { key_id: key_id.to_owned(), algorithm: Algorithm::EdDsa, pair }
+    }
+
     /// Returns the public key as a member of a key set.
     pub fn jwk(&self) -> Value {
         let mut jwk = match &self.pair {

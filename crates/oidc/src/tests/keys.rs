@@ -150,6 +150,17 @@ fn of_ten_thousand_keys_the_first_are_read() {
 }
 
 #[test]
+fn long_key_ids_are_not_stored() {
+    let long = changed(&KEY.jwk(), &json!({"kid": "k".repeat(513)}));
+    let set = set(&json!({"keys": [long, changed(&KEY.jwk(), &json!({"kid": 7}))]}));
+    assert_eq!((set.len(), set.left_out().len()), (1, 1));
+    assert_eq!(set.left_out()[0].key_id, None);
+    let token = KEY.token_with(&json!({"alg": "ES256", "kid": "k".repeat(513)}), &id_claims());
+    let fault = verify(&set, &token).expect_err("a long id");
+    assert!(fault.field() == "kid" && fault.to_string().len() < 200, "{fault}");
+}
+
+#[test]
 fn documents_that_are_no_key_sets_are_refused() {
     let long = format!("{{\"keys\":{:?}}}", "x".repeat(100_000));
     let deep = format!("{{\"keys\":[{}1{}]}}", "[".repeat(5000), "]".repeat(5000));

@@ -1,0 +1,4 @@
+//! Discovery documents of identity providers.
+#![no_main]
+
+thuban_fuzz::target!("discovery");

@@ -1,0 +1,4 @@
+//! Key sets of identity providers.
+#![no_main]
+
+thuban_fuzz::target!("jwks");

@@ -1,0 +1,4 @@
+//! Tokens of identity providers.
+#![no_main]
+
+thuban_fuzz::target!("jwt");

@@ -1,0 +1,4 @@
+//! Logout tokens of identity providers.
+#![no_main]
+
+thuban_fuzz::target!("logout");
