@@ -21,6 +21,7 @@
 //! controllers            proposals without a request: heartbeats, planned releases, rollouts, levels, audit notes
 //! raft                   consensus: Node (propose, read), Lead, state machine
 //! peer                   the protocol between nodes (8190): handshake, calls, append, snapshots
+//! sso                    identity providers: documents and keys that this node fetched, and tokens that it verified
 //! keyring                sealing and opening of access keys and encrypted config files
 //! subscribers            register of clients: the release that this node last served to each
 //! watch                  wake-ups of requests that are held until a change
@@ -232,6 +233,7 @@ pub mod reads;
 mod request_id;
 mod sentences;
 pub mod server;
+pub mod sso;
 pub mod store;
 pub mod subscribers;
 pub mod tls;

@@ -3,7 +3,7 @@
 //! A row has a field, its Prometheus name, its labels and its help text; series names occur nowhere else in the
 //! program. The set belongs to the node and is not global, so several nodes can run in one test process. Label values
 //! are route templates, methods, codes, member ids and paths of settings. They are never texts chosen by callers,
-//! except for ids of apps with access keys and names of webhooks, which are few.
+//! except for ids of apps with access keys, and names of webhooks and identity providers, which are few.
 
 use std::sync::Arc;
 
@@ -292,6 +292,10 @@ metrics! {
     webhook_failing: IntGaugeVec "thuban_webhook_failing" ["webhook"];
     /// Failed logins, by reason: credentials, throttled, busy (too many waiting).
     login_failures: IntCounterVec "thuban_login_failures_total" ["reason"];
+    /// Requests to identity providers, by kind: discovery, keys, tokens, userinfo; by outcome: done, failed.
+    sso_fetches: IntCounterVec "thuban_sso_fetches_total" ["provider", "kind", "outcome"];
+    /// Verified bearer tokens of identity providers that are remembered.
+    sso_remembered_tokens: IntGauge "thuban_sso_remembered_tokens";
     /// Audit notes merged into one row or only counted, by cause: done, refused, stranger, client.
     audit_merged: IntCounterVec "thuban_audit_notes_merged_total" ["caused_by"];
     /// Refused items without an audit row; each caller has 100 rows of refusals, then ten per minute.

@@ -69,6 +69,7 @@ const ROOMS: &[&str] = &[
     "watch",
     "subscribers",
     "keyring",
+    "sso",
     "peer",
     "raft",
     "controllers",
