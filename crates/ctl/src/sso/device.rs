@@ -3,21 +3,14 @@
 
 use std::time::{Duration, Instant};
 
-use url::Url;
+use thuban_oidc::{CodeVerifier, DevicePoll, DeviceStart, device_form, device_token_form};
+use thuban_oidc::{read_device_poll, read_device_start};
 
 use super::fault::SignInFault;
-use super::pkce::{CHALLENGE_METHOD, CodeVerifier};
-use super::provider::{IdentityProvider, SignInTokens, Unserved, printable, seconds};
+use super::provider::{IdentityProvider, ProviderTokens, is_passing};
 
-const GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
-/// Pause between two requests if the provider names none.
-const PAUSE: Duration = Duration::from_secs(5);
-const PAUSE_MIN: Duration = Duration::from_secs(1);
-/// Time by which the pause grows, for good, if the provider wants fewer requests.
+/// Time by which the pause between two requests grows, for good, if the provider wants fewer of them.
 const SLOWER: Duration = Duration::from_secs(5);
-/// Life of a code if the provider names none, and the longest one.
-const LIFE: Duration = Duration::from_secs(600);
-const LIFE_MAX: Duration = Duration::from_secs(3600);
 
 /// Time that a sign-in waits by.
 pub(super) trait Clock {
@@ -47,63 +40,56 @@ impl Clock for SystemClock {
 /// Returns the tokens once the person has signed in. `print` shows a line.
 pub(super) async fn sign_in(
     provider: &IdentityProvider,
-    endpoint: &Url,
     clock: &impl Clock,
     print: impl Fn(&str),
-) -> Result<SignInTokens, SignInFault> {
-    let verifier = CodeVerifier::new();
-    let form = [
-        ("scope", provider.scope.as_str()),
-        ("code_challenge", &verifier.challenge()),
-        ("code_challenge_method", CHALLENGE_METHOD),
-    ];
+) -> Result<ProviderTokens, SignInFault> {
+    let verifier = CodeVerifier::new(&rand::random());
+    let (metadata, account) = (&provider.metadata, provider.account());
+    let unusable = |fault| provider.unusable(&fault);
+    let form = device_form(metadata, account, &provider.scope, &verifier.challenge()).map_err(unusable)?;
     let begun = clock.now();
-    let answer = provider.post(endpoint, &form).await.map_err(|unserved| provider.unserved(unserved))?;
-    let text = |member: &str| answer[member].as_str().filter(|text| !text.is_empty());
-    let address = text("verification_uri").or(text("verification_url"));
-    let (Some(device_code), Some(user_code), Some(address)) = (text("device_code"), text("user_code"), address) else {
-        return Err(provider.refused("its answer has no code, or no address to enter it at"));
-    };
-    let life = seconds(&answer["expires_in"]).unwrap_or(LIFE).min(LIFE_MAX);
-    let mut pause = seconds(&answer["interval"]).unwrap_or(PAUSE).max(PAUSE_MIN);
-    announce(provider, (address, text("verification_uri_complete")), user_code, life, print);
-    let form = [("grant_type", GRANT), ("device_code", device_code), ("code_verifier", verifier.secret())];
-    let until = begun + life;
+    let (status, body) = provider.send(form).await.map_err(|why| provider.silent(why))?;
+    let start = read_device_start(status, &body).map_err(unusable)?.map_err(|refusal| provider.refusal(&refusal))?;
+    announce(provider, &start, print);
+    let until = begun + Duration::from_secs(start.expires_s);
+    let mut pause = Duration::from_secs(start.interval_s);
     let mut away = None;
     loop {
         clock.sleep(pause.min(until.saturating_sub(clock.now()))).await;
         if clock.now() >= until {
-            return Err(away.map_or_else(|| provider.too_late(), |why| provider.unserved(Unserved::Away(why))));
+            return Err(away.map_or_else(|| provider.too_late(), |why| provider.silent(why)));
         }
         away = None;
-        match provider.tokens(&form).await {
-            Ok(tokens) => return Ok(tokens),
-            Err(Unserved::Error { code, why }) => match code.as_str() {
-                "authorization_pending" => {}
-                "slow_down" => pause += SLOWER,
-                "expired_token" => return Err(provider.too_late()),
-                _ => return Err(provider.refused(why)),
+        let form = device_token_form(metadata, account, &start.device_code, &verifier).map_err(unusable)?;
+        let why = match provider.send(form).await {
+            Ok((status, body)) => match read_device_poll(status, &body).map_err(unusable)? {
+                DevicePoll::Tokens(tokens) => return provider.issued(tokens),
+                DevicePoll::Pending => continue,
+                DevicePoll::SlowDown => None,
+                DevicePoll::Refused(refusal) if is_passing(&refusal) => Some(refusal.to_string()),
+                DevicePoll::Refused(refusal) if refusal.error == "expired_token" => return Err(provider.too_late()),
+                DevicePoll::Refused(refusal) => return Err(provider.refusal(&refusal)),
             },
-            Err(Unserved::Away(why)) => {
-                pause += SLOWER;
-                away = Some(why);
-            }
-        }
+            Err(why) => Some(why),
+        };
+        // A provider that does not answer is called less often too, as the standard requires.
+        pause += SLOWER;
+        away = why;
     }
 }
 
-fn announce(
-    provider: &IdentityProvider,
-    (address, complete): (&str, Option<&str>),
-    code: &str,
-    life: Duration,
-    print: impl Fn(&str),
-) {
+fn announce(provider: &IdentityProvider, start: &DeviceStart, print: impl Fn(&str)) {
+    let DeviceStart { user_code, verification_uri, verification_uri_complete, expires_s, .. } = start;
     print(&format!("To sign in at {}, open this address in a browser on any machine:", provider.name));
-    print(&format!("  {}", printable(complete.unwrap_or(address))));
-    match complete {
-        Some(_) => print(&format!("It shows the code {}", printable(code))),
-        None => print(&format!("and enter the code {}", printable(code))),
+    match verification_uri_complete {
+        Some(complete) => {
+            print(&format!("  {complete}"));
+            print(&format!("It shows the code {user_code}"));
+        }
+        None => {
+            print(&format!("  {verification_uri}"));
+            print(&format!("and enter the code {user_code}"));
+        }
     }
-    print(&format!("Waiting for at most {} minutes; Ctrl-C gives up", life.as_secs().div_ceil(60)));
+    print(&format!("Waiting for at most {} minutes; Ctrl-C gives up", expires_s.div_ceil(60)));
 }

@@ -8,14 +8,14 @@ use std::time::Duration;
 use anyhow::Context;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use thuban_oidc::{AuthorizationRequest, CodeVerifier, authorization_address, code_form, read_callback, read_tokens};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use url::Url;
 
 use super::fault::SignInFault;
-use super::pkce::{CHALLENGE_METHOD, CodeVerifier, random_text};
-use super::provider::{IdentityProvider, SignInTokens, printable};
+use super::provider::{IdentityProvider, ProviderTokens};
 
 const PATH: &str = "/callback";
 /// Time in which the person has to sign in.
@@ -27,46 +27,46 @@ const CONNECTIONS_MAX: usize = 16;
 
 /// Tokens of a sign-in, and the nonce that its ID token has.
 pub(super) struct LoopbackSignIn {
-    pub(super) tokens: SignInTokens,
+    pub(super) tokens: ProviderTokens,
     pub(super) nonce: String,
 }
 
 /// Returns the tokens once the browser has come back. `print` shows a line, `open` opens an address in a browser.
 pub(super) async fn sign_in(
     provider: &IdentityProvider,
-    endpoint: &Url,
     within: Duration,
     print: impl Fn(&str),
     open: impl FnOnce(&str),
 ) -> anyhow::Result<LoopbackSignIn> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("no port of 127.0.0.1 is free")?;
-    let own_address = format!("http://127.0.0.1:{}{PATH}", listener.local_addr()?.port());
-    let (verifier, state, nonce) = (CodeVerifier::new(), random_text(), random_text());
-    let mut address = endpoint.clone();
-    address.query_pairs_mut().extend_pairs([
-        ("response_type", "code"),
-        ("client_id", &provider.client_id),
-        ("redirect_uri", &own_address),
-        ("scope", &provider.scope),
-        ("state", &state),
-        ("nonce", &nonce),
-        ("code_challenge", &verifier.challenge()),
-        ("code_challenge_method", CHALLENGE_METHOD),
-    ]);
+    let redirect_uri = format!("http://127.0.0.1:{}{PATH}", listener.local_addr()?.port());
+    let (verifier, state, nonce) = (CodeVerifier::new(&rand::random()), random_text(), random_text());
+    let (metadata, account) = (&provider.metadata, provider.account());
+    let unusable = |fault| provider.unusable(&fault);
+    let request = AuthorizationRequest {
+        client_id: account.client_id,
+        redirect_uri: &redirect_uri,
+        scope: &provider.scope,
+        state: &state,
+        nonce: &nonce,
+        challenge: &verifier.challenge(),
+    };
+    let address = authorization_address(metadata, &request).map_err(unusable)?;
     print(&format!("To sign in at {}, open this address in a browser on this machine:", provider.name));
     print(&format!("  {address}"));
     print(&format!("Waiting for at most {} minutes; Ctrl-C gives up", within.as_secs().div_ceil(60)));
     open(address.as_str());
     let returned = timeout(within, callback(&listener, provider, &state)).await;
     let code = returned.map_err(|_| provider.too_late())??;
-    let form = [
-        ("grant_type", "authorization_code"),
-        ("code", &code),
-        ("redirect_uri", &own_address),
-        ("code_verifier", verifier.secret()),
-    ];
-    let tokens = provider.tokens(&form).await.map_err(|unserved| provider.unserved(unserved))?;
-    Ok(LoopbackSignIn { tokens, nonce })
+    let form = code_form(metadata, account, &code, &verifier, &redirect_uri).map_err(unusable)?;
+    let (status, body) = provider.send(form).await.map_err(|why| provider.silent(why))?;
+    let tokens = read_tokens(status, &body).map_err(unusable)?.map_err(|refusal| provider.refusal(&refusal))?;
+    Ok(LoopbackSignIn { tokens: provider.issued(tokens)?, nonce })
+}
+
+/// Returns 128 random bits as text.
+fn random_text() -> String {
+    format!("{:032x}", rand::random::<u128>())
 }
 
 /// Waits until the provider has sent the browser back; returns the code. Other requests are answered with an error and
@@ -129,25 +129,16 @@ async fn read_target(stream: &mut TcpStream) -> Option<String> {
 /// Returns the code or the refusal in the target of a request; `None` if the request is not of this sign-in.
 fn returned_code(provider: &IdentityProvider, state: &str, target: &str) -> Option<Result<String, SignInFault>> {
     let url = Url::parse("http://127.0.0.1").ok()?.join(target).ok()?;
-    let value = |name: &str| url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned());
-    if url.path() != PATH || value("state")? != state {
+    let is_own = url.query_pairs().any(|(name, value)| name == "state" && value == state);
+    if url.path() != PATH || !is_own {
         return None;
     }
-    let is_other = match value("iss") {
-        Some(issuer) => issuer != provider.issuer,
-        None => provider.names_itself,
-    };
-    if is_other {
-        return Some(Err(
-            provider.refused(format!("the browser came back from another issuer than {}", provider.issuer))
-        ));
-    }
-    if let Some(error) = value("error") {
-        let more = value("error_description").map(|more| format!(": {}", printable(&more))).unwrap_or_default();
-        return Some(Err(provider.refused(format!("{}{more}", printable(&error)))));
-    }
-    let code = value("code").filter(|code| !code.is_empty());
-    Some(code.ok_or_else(|| provider.refused("the browser came back without a code")))
+    let metadata = &provider.metadata;
+    let callback = read_callback(url.query().unwrap_or_default(), &metadata.issuer, metadata.sends_issuer);
+    Some(match callback {
+        Ok(callback) => callback.code.map_err(|refusal| provider.refusal(&refusal)),
+        Err(fault) => Err(provider.unusable(&fault)),
+    })
 }
 
 /// Opens an address in the browser of this desktop, if there is one. The address is on the terminal as well.

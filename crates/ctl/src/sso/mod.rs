@@ -8,7 +8,6 @@ mod commands;
 mod device;
 mod fault;
 mod loopback;
-mod pkce;
 mod provider;
 mod sign_in;
 #[cfg(test)]

@@ -13,7 +13,7 @@ use super::super::telling::say;
 use super::device::{self, Clock, SystemClock};
 use super::fault::SignInFault;
 use super::loopback::{self, SIGN_IN_WITHIN, open_browser};
-use super::provider::{IdentityProvider, PublicHalf, SignInTokens};
+use super::provider::{IdentityProvider, ProviderTokens, PublicHalf};
 
 pub(super) const PROVIDERS: &str = "/auth/v1/sso";
 /// Code for an object that does not exist.
@@ -123,14 +123,12 @@ pub(super) async fn sign_in(
     clock: &impl Clock,
     print: impl Fn(&str),
     open: impl FnOnce(&str),
-) -> anyhow::Result<(SignInTokens, Option<String>)> {
+) -> anyhow::Result<(ProviderTokens, Option<String>)> {
     let name = &provider.name;
-    match (flow, &provider.device, &provider.authorization) {
-        (Flow::Any | Flow::Device, Some(endpoint), _) => {
-            Ok((device::sign_in(provider, endpoint, clock, print).await?, None))
-        }
-        (Flow::Any | Flow::Browser, _, Some(endpoint)) => {
-            let done = loopback::sign_in(provider, endpoint, SIGN_IN_WITHIN, print, open).await?;
+    match (flow, &provider.metadata.device_authorization, &provider.metadata.authorization) {
+        (Flow::Any | Flow::Device, Some(_), _) => Ok((device::sign_in(provider, clock, print).await?, None)),
+        (Flow::Any | Flow::Browser, _, Some(_)) => {
+            let done = loopback::sign_in(provider, SIGN_IN_WITHIN, print, open).await?;
             Ok((done.tokens, Some(done.nonce)))
         }
         (Flow::Device, None, _) => {
@@ -146,9 +144,9 @@ pub(super) async fn sign_in(
 pub(super) async fn exchange(
     remote: &Remote,
     provider: &str,
-    (tokens, nonce): (SignInTokens, Option<String>),
+    (tokens, nonce): (ProviderTokens, Option<String>),
 ) -> anyhow::Result<(String, String)> {
-    let mut body = json!({ "id_token": tokens.id_token() });
+    let mut body = json!({ "id_token": tokens.id_token });
     for (member, value) in [("nonce", nonce), ("access_token", tokens.access_token)] {
         if let Some(value) = value {
             body[member] = json!(value);
