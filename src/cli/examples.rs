@@ -251,6 +251,8 @@ pub(super) const EXAMPLES: &[(&str, [&str; 2])] = &[
     ("logout", ["thuban logout", "thuban logout --context prod"]),
     ("sso list", ["thuban sso list", "thuban sso list --endpoint https://n1:8090 -o json"]),
     ("sso test", ["thuban sso test corp", "thuban sso test corp --token pipeline-token"]),
+    ("identity list", ["thuban identity list", "thuban identity list -o json"]),
+    ("identity delete", ["thuban identity delete corp 00u1x7", "thuban identity delete corp 00u1x7 --tokens"]),
     ("cluster status", ["thuban cluster status", "thuban cluster status --endpoint http://n1:8090,http://n2:8090"]),
     ("cluster add", ["thuban cluster add --id 4 --peer n4:8190", "thuban cluster add --id 2 --peer 10.0.0.9:8190"]),
     ("cluster promote", ["thuban cluster promote --id 4", "thuban cluster promote --id 5"]),

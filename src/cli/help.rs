@@ -18,7 +18,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Look", &["who", "explain", "watch", "audit"]),
     ("Services", &["instance", "drain", "xds"]),
     ("Approve", &["requests", "approve", "refuse", "policy", "contract"]),
-    ("Access", &["user", "token", "role", "key", "sso"]),
+    ("Access", &["user", "token", "role", "key", "sso", "identity"]),
     ("Cluster", &["serve", "cluster", "health", "backup", "restore", "recover", "reset-password", "inspect", "certs"]),
     ("Shell", &["completion", "man", "help"]),
 ];

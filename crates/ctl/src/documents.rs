@@ -24,7 +24,7 @@ const FOLDERS_DEEP_MAX: usize = 64;
 const SUFFIXES: [&str; 3] = ["yaml", "yml", "json"];
 const MEMBERS: [&str; 5] = ["kind", "namespace", "name", "spec", "status"];
 /// Fields of a row that the server sets, and fields that a document has outside of its spec.
-const MADE: [&str; 32] = [
+const MADE: [&str; 33] = [
     "id",
     "revision",
     "ctime",
@@ -57,6 +57,7 @@ const MADE: [&str; 32] = [
     "last_error",
     "last_error_time",
     "failing_since",
+    "has_client_secret",
 ];
 
 /// Source of a document.
@@ -96,17 +97,22 @@ impl Document {
         let word = text("kind")?.ok_or("kind is required")?;
         let kind = Kind::of_word(&word).map_err(|usage| usage.0)?;
         if !kind.is_documented() {
-            return Err(format!(
-                "{} register themselves and are not applied: see `thuban instance register`",
-                kind.many
-            ));
+            let command = match kind.nature {
+                Nature::Instance => "`thuban instance register`",
+                _ => kind.origin().1,
+            };
+            return Err(format!("{} {} and are not applied: see {command}", kind.many, kind.origin().0));
         }
         let name = text("name")?.ok_or("name is required")?;
         let given = text("namespace")?;
         if kind.is_of_cluster() && given.is_some() {
-            let what = if kind.nature == Nature::Webhook { "its events" } else { "what it is about" };
             let one = kind.one;
-            return Err(format!("a {one} is in no namespace: spec.namespace selects the namespace of {what}"));
+            let what = match kind.nature {
+                Nature::Webhook => "spec.namespace selects the namespace of its events",
+                Nature::Provider => "its bindings name those that they are for",
+                _ => "spec.namespace selects the namespace of what it is about",
+            };
+            return Err(format!("a {one} is in no namespace: {what}"));
         }
         let namespace = given.unwrap_or_else(|| namespace.to_owned());
         let mut spec = match members.remove("spec") {

@@ -32,9 +32,8 @@ const HEAD: &str = "# Save and leave to change it; leave it as it is, or empty i
 pub(super) async fn run(args: EditArgs) -> anyhow::Result<()> {
     let (remote, kind, key) = args.one.read()?;
     if !kind.is_documented() {
-        return Err(
-            Usage(format!("{} register themselves and are not edited: see `thuban instance`", kind.many)).into()
-        );
+        let (origin, command) = kind.origin();
+        return Err(Usage(format!("{} {origin} and are not edited: see {command}", kind.many)).into());
     }
     let what = placed(kind, &key);
     let Some(mut found) = row(&remote, kind, &key).await? else { return Err(absent(&remote, kind, &key).await) };
@@ -67,7 +66,7 @@ pub(super) async fn run(args: EditArgs) -> anyhow::Result<()> {
     }
     // Compared with the version that was shown: a concurrent change is refused by its revision.
     let there: There = [((kind.order(), key.clone()), found)].into();
-    let plan = Plan::of(&documents, &there);
+    let plan = Plan::of_edited(&documents, &there);
     if !plan.faults.is_empty() {
         plan.faults.iter().for_each(|fault| say_error(fault));
         kept(file);

@@ -204,11 +204,9 @@ pub(super) async fn export(args: ExportArgs) -> anyhow::Result<()> {
         args.kinds.iter().map(|word| Kind::of_word(word)).collect::<Result<_, _>>()?
     };
     if let Some(kind) = kinds.iter().find(|kind| !kind.is_documented()) {
-        return Err(Usage(format!(
-            "{} register themselves: there are no documents of them, see `thuban instance`",
-            kind.many
-        ))
-        .into());
+        let (origin, command) = kind.origin();
+        let why = format!("{} {origin}: there are no documents of them, see {command}", kind.many);
+        return Err(Usage(why).into());
     }
     let mut count = 0;
     for kind in kinds {

@@ -17,8 +17,11 @@ pub(super) enum Nature {
     Webhook,
     Policy,
     Contract,
+    Provider,
     /// Registered by themselves: listed, never applied.
     Instance,
+    /// Created by sign-ins: listed and deleted, never applied.
+    Identity,
 }
 
 pub(super) struct Kind {

@@ -9,6 +9,7 @@ use url::form_urlencoded;
 use super::errors::Usage;
 pub(super) use super::kind::{Kind, Nature};
 use super::kind::{MODIFIED, NAME, NAMESPACE, REVISION, cut};
+use super::kinds_of_access::{self, identity_name, identity_named};
 use super::kinds_of_approval;
 use super::remote::Paging;
 use super::tables::{Column, text};
@@ -17,7 +18,8 @@ use super::tables::{Column, text};
 pub(super) static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
     let rules = Family::LISTED.map(of_rules);
     let all = KINDS_BEFORE_RULES.into_iter().chain(rules).chain(KINDS_AFTER_RULES);
-    let mut all: Vec<Kind> = all.chain([kinds_of_approval::POLICY]).collect();
+    let mut all: Vec<Kind> =
+        all.chain([kinds_of_access::PROVIDER, kinds_of_access::IDENTITY, kinds_of_approval::POLICY]).collect();
     // A contract that permits more is applied before the files that need it; a policy gates acts, so it is last.
     let files = all.iter().position(|kind| kind.nature == Nature::File).unwrap_or_default();
     all.insert(files, kinds_of_approval::CONTRACT);
@@ -226,7 +228,15 @@ impl Kind {
     }
 
     pub(super) fn is_documented(&self) -> bool {
-        self.nature != Nature::Instance
+        !matches!(self.nature, Nature::Instance | Nature::Identity)
+    }
+
+    /// Returns the origin of objects that are not documented, and the command for them.
+    pub(super) fn origin(&self) -> (&'static str, &'static str) {
+        match self.nature {
+            Nature::Identity => ("come of sign-ins", "`thuban identity`"),
+            _ => ("register themselves", "`thuban instance`"),
+        }
     }
 
     /// Reports whether objects of the kind are in a namespace.
@@ -236,7 +246,8 @@ impl Kind {
 
     /// Reports whether objects belong to the cluster as a whole: `namespace` in their spec is a pattern.
     pub(super) fn is_of_cluster(&self) -> bool {
-        matches!(self.nature, Nature::Webhook | Nature::Policy | Nature::Contract)
+        let Kind { nature, .. } = self;
+        matches!(nature, Nature::Webhook | Nature::Policy | Nature::Contract | Nature::Provider | Nature::Identity)
     }
 
     /// Reports whether objects have releases.
@@ -253,6 +264,7 @@ impl Kind {
     pub(super) fn key_of(&self, row: &Value) -> Key {
         let of = |member: &str| row[member].as_str().unwrap_or_default().to_owned();
         match self.nature {
+            Nature::Identity => Key { name: identity_name(row), ..Key::default() },
             _ if !self.is_placed() => Key { name: of("name"), ..Key::default() },
             Nature::Alias => Key { namespace: of("alias_namespace"), name: of("alias"), ..Key::default() },
             Nature::File => Key { namespace: of("namespace"), group: Some(of("group")), name: of("name") },
@@ -264,6 +276,7 @@ impl Kind {
     /// Returns the members of a body that name the object.
     pub(super) fn named(&self, key: &Key) -> Map<String, Value> {
         let body = match self.nature {
+            Nature::Identity => return identity_named(&key.name),
             _ if !self.is_placed() => json!({ "name": key.name }),
             Nature::Alias => json!({ "alias_namespace": key.namespace, "alias": key.name }),
             Nature::File => json!({ "namespace": key.namespace, "group": key.group, "name": key.name }),
@@ -276,6 +289,7 @@ impl Kind {
     /// Returns the path of a page of objects; absent parts of the name match all.
     pub(super) fn page(&self, wanted: &KindFilter, paging: &Paging) -> String {
         let (namespace, name) = match self.nature {
+            Nature::Identity => (None, "provider"),
             _ if !self.is_placed() => (None, "name"),
             Nature::Alias => (Some("alias_namespace"), "alias"),
             Nature::Group => (Some("namespace"), "group"),
@@ -291,7 +305,13 @@ impl Kind {
         // The list of instances requires a filter.
         let any = (self.nature == Nature::Instance).then(|| "*".to_owned());
         add(namespace, &wanted.namespace.clone().or(any));
-        add(Some(name), &wanted.name);
+        match (self.nature, wanted.name.as_deref().and_then(|name| name.split_once('/'))) {
+            (Nature::Identity, Some((provider, sub))) => {
+                add(Some("provider"), &Some(provider.to_owned()));
+                add(Some("sub"), &Some(sub.to_owned()));
+            }
+            _ => add(Some(name), &wanted.name),
+        }
         add(Some("group"), &wanted.group);
         add(Some("service"), &wanted.service);
         if self.nature == Nature::File {
@@ -370,7 +390,8 @@ mod tests {
     fn sample(kind: &Kind) -> Key {
         let namespace = if kind.is_placed() && kind.nature != Nature::Instance { "shop" } else { "" };
         let group = (kind.nature == Nature::File).then(|| "g".to_owned());
-        Key { namespace: namespace.to_owned(), group, name: "a".to_owned() }
+        let name = if kind.nature == Nature::Identity { "corp/a/1" } else { "a" };
+        Key { namespace: namespace.to_owned(), group, name: name.to_owned() }
     }
 
     #[test]
@@ -391,6 +412,13 @@ mod tests {
         let of = |word| Kind::of_word(word).expect("a kind").page(&wanted, &Paging::first(100));
         assert_eq!(of("al"), "/naming/v1/service/aliases?alias_namespace=a+b&alias=x*&order=key&limit=100&offset=0");
         assert_eq!(of("ns"), "/naming/v1/namespaces?name=x*&order=key&limit=100&offset=0");
+        let of_name = |name: &str| {
+            let wanted = KindFilter { name: Some(name.to_owned()), ..KindFilter::default() };
+            Kind::of_word("identities").expect("a kind").page(&wanted, &Paging::first(100))
+        };
+        let paging = "order=key&limit=100&offset=0";
+        assert_eq!(of_name("corp/a/1"), format!("/auth/v1/identities?provider=corp&sub=a%2F1&{paging}"));
+        assert_eq!(of_name("corp"), format!("/auth/v1/identities?provider=corp&{paging}"));
         let files = "/config/v1/configfiles/search?namespace=a+b&name=x*&brief=false&order=key&limit=100&offset=0";
         assert_eq!(of("cf"), files);
     }

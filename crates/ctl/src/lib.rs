@@ -24,11 +24,13 @@ mod find;
 mod freezes;
 mod get;
 mod history;
+mod identities;
 mod import;
 mod instances;
 mod keys;
 mod kind;
 mod kinds;
+mod kinds_of_access;
 mod kinds_of_approval;
 mod normal;
 mod plan;
@@ -148,6 +150,9 @@ pub enum ClientCommand {
     /// List and test identity providers, for single sign-on
     #[command(subcommand)]
     Sso(sso::SsoCommand),
+    /// List and delete the people that signed in by identity providers
+    #[command(subcommand, alias = "identities")]
+    Identity(identities::IdentityCommand),
     /// Show the cluster and change its members
     #[command(subcommand)]
     Cluster(client::ClusterCommand),
@@ -215,6 +220,7 @@ pub fn run(command: ClientCommand) -> ExitCode {
         ClientCommand::Context(command) => report_to_pipelines(contexts::run(command)),
         ClientCommand::Login(args) => report_by_kind(block_on(client::log_in(*args))),
         ClientCommand::Logout(args) => report_by_kind(block_on(client::log_out(args))),
+        ClientCommand::Identity(command) => report_by_kind(block_on(identities::run(command))),
         ClientCommand::Sso(command) => report_by_kind(block_on(sso::run(command))),
         ClientCommand::Cluster(command) => report_by_kind(block_on(client::cluster(command))),
         // Exit codes of `health` are 0 and 1 only.

@@ -19,6 +19,7 @@ use thuban_model::namespace::NamespaceDraft;
 use thuban_model::policy::{Policy, PolicyDraft};
 use thuban_model::rule::{Family, RuleDraft};
 use thuban_model::service::ServiceDraft;
+use thuban_model::sso::{Provider, ProviderRequest};
 use thuban_model::stamp::Stamp;
 use thuban_model::webhook::WebhookRequest;
 
@@ -27,6 +28,8 @@ use super::kinds::{Key, Kind, Nature};
 
 /// Identifying fields and write-only fields, which are not compared.
 const NOT_COMPARED: [&str; 5] = ["id", "revision", "token", "service_token", "type"];
+/// Secrets that a document may set and no answer shows.
+pub(super) const SECRETS: [&str; 2] = ["secret", "client_secret"];
 /// Fields of a fault detection that are not part of its older form.
 const STAYS_WITH_RULES: [&str; 4] = ["description", "metadata", "target_service", "service"];
 const PRIORITY: &str = "priority";
@@ -49,7 +52,8 @@ pub(super) fn normal(kind: &Kind, key: &Key, spec: &Map<String, Value>) -> Resul
         Nature::Webhook => of_webhook(&text)?,
         Nature::Policy => of_policy(&text)?,
         Nature::Contract => of_contract(&text)?,
-        Nature::Instance => return Err(vec![format!("{} are not applied", kind.many)]),
+        Nature::Provider => of_provider(&text)?,
+        Nature::Instance | Nature::Identity => return Err(vec![format!("{} are not applied", kind.many)]),
     };
     if kind.nature == Nature::File {
         let given = fields.get("format").and_then(Value::as_str).and_then(|word| Format::of_word(word).ok());
@@ -108,7 +112,7 @@ pub(super) fn update(
             body.insert(field.clone(), nothing_like(value));
         }
     }
-    for secret in ["token", "service_token", "secret"] {
+    for secret in SECRETS.into_iter().chain(["token", "service_token"]) {
         body.extend(spec.get(secret).map(|value| (secret.to_owned(), value.clone())));
     }
     body.extend(kind.named(key));
@@ -182,6 +186,23 @@ fn of_contract(text: &str) -> Result<Map<String, Value>, Vec<String>> {
         fields["schema"] = schema;
     }
     fields_of(&fields)
+}
+
+/// Returns the normal form of a provider, with the defaults of a new one. Its secret is sent and never compared.
+fn of_provider(text: &str) -> Result<Map<String, Value>, Vec<String>> {
+    let request: ProviderRequest = read_draft(text)?;
+    request.check_new().map_err(of_refusal)?;
+    let mut provider = Provider::new("", request.name.clone(), Stamp::default());
+    request.into_draft(None).lay_over(&mut provider);
+    let Provider { issuer, client_id, cli_client_id, scopes, username_claim, groups_claim, .. } = &provider;
+    let Provider { bindings, required_claims, bearer, audiences, leeway_s, session_s, disabled, comment, .. } =
+        &provider;
+    fields_of(&json!({
+        "issuer": issuer, "client_id": client_id, "cli_client_id": cli_client_id, "scopes": scopes,
+        "username_claim": username_claim, "groups_claim": groups_claim, "bindings": bindings,
+        "required_claims": required_claims, "bearer": bearer, "audiences": audiences, "leeway_s": leeway_s,
+        "session_s": session_s, "disabled": disabled, "comment": comment,
+    }))
 }
 
 fn fields_of(draft: &impl Serialize) -> Result<Map<String, Value>, Vec<String>> {
@@ -279,6 +300,16 @@ mod tests {
                 json!({"url": "https://h/", "events": ["publish", "gray", "gray"], "namespace": "", "comment": "",
                     "allow_private": false, "disabled": false, "secret": "a-secret-of-some-length"}),
             ),
+            (
+                "provider",
+                json!({"issuer": "https://id.example.com", "client_id": "thuban", "scopes": "openid groups",
+                    "bindings": [{"claim": "groups", "value": "dev", "role": "reader", "namespace": "*"}]}),
+                json!({"issuer": "https://id.example.com", "client_id": "thuban", "client_secret": "of the console",
+                    "cli_client_id": "", "scopes": ["openid", "groups"], "username_claim": "", "groups_claim": "groups",
+                    "bindings": [{"claim": "groups", "value": "dev", "role": "reader", "namespace": "*", "name": "*"}],
+                    "required_claims": {}, "bearer": false, "audiences": [], "leeway_s": 60, "session_s": 28800,
+                    "disabled": false, "comment": ""}),
+            ),
             ("configfile", json!({"content": "a=1"}), json!({"content": "a=1", "encrypted": false, "encryptAlgo": ""})),
             ("alias", json!({"service": "pay"}), json!({"service": "pay", "namespace": "shop", "type": "DEFAULT"})),
             (
@@ -335,6 +366,13 @@ mod tests {
             ("rt", json!({"priority": -1}), "priority"),
             ("wh", json!({"url": "http://10.0.0.1/"}), "allow_private"),
             ("wh", json!({"url": "https://h/", "event": "gray"}), "event is not known"),
+            ("provider", json!({"client_id": "thuban"}), "issuer is required"),
+            ("idp", json!({"issuer": "http://id.example.com", "client_id": "thuban"}), "https://"),
+            (
+                "idp",
+                json!({"issuer": "https://h/", "client_id": "c", "bindings": [{"claim": "a", "roles": 1}]}),
+                "bindings[0]",
+            ),
         ] {
             let told = of(word, spec.clone()).expect_err("refused").join("; ");
             assert!(told.contains(words), "{spec}: {told}");

@@ -9,7 +9,7 @@ use super::differences::differences;
 use super::documents::{Document, DocumentPlace, spec_of_row};
 use super::find::InForce;
 use super::kinds::{Key, Kind, Nature, placed};
-use super::normal::{body, normal, update};
+use super::normal::{SECRETS, body, normal, update};
 use super::sealed;
 use super::tables::OutputFormat;
 use super::telling::{say, say_error};
@@ -17,6 +17,7 @@ use super::telling::{say, say_error};
 /// Maximum lines shown of one difference.
 const LINES_MAX: usize = 200;
 const CONTENT: &str = "content";
+const CLIENT_SECRET: &str = "client_secret";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Step {
@@ -76,6 +77,15 @@ pub(super) type There = BTreeMap<(usize, Key), Value>;
 impl Plan {
     /// Compares the documents with the rows. Tasks are in dependency order.
     pub(super) fn of(documents: &[Document], there: &There) -> Plan {
+        Plan::compared(documents, there, false)
+    }
+
+    /// Compares documents that were edited as they were shown, without secrets: a secret in them is a new one.
+    pub(super) fn of_edited(documents: &[Document], there: &There) -> Plan {
+        Plan::compared(documents, there, true)
+    }
+
+    fn compared(documents: &[Document], there: &There, is_edited: bool) -> Plan {
         let mut plan = Plan::default();
         for document in documents {
             let row = there.get(&(document.kind.order(), document.key.clone()));
@@ -83,9 +93,15 @@ impl Plan {
                 let what = placed(document.kind, &document.key);
                 plan.notes.push(format!("{what}: it is kept encrypted and not shown, so its content is not compared"));
             }
-            match compared(document, row) {
+            match compared(document, row, is_edited) {
                 Ok(Some(task)) => plan.tasks.push(task),
-                Ok(None) => plan.same += 1,
+                Ok(None) => {
+                    plan.same += 1;
+                    if document.spec.contains_key(CLIENT_SECRET) {
+                        let what = placed(document.kind, &document.key);
+                        plan.notes.push(format!("{what}: its {CLIENT_SECRET} is not shown, so it is not compared"));
+                    }
+                }
                 Err(faults) => {
                     let told =
                         faults.iter().map(|fault| format!("{}: {}: {fault}", document.place, document.display_name()));
@@ -248,7 +264,7 @@ pub(super) fn deletion(kind: &'static Kind, row: &Value) -> Task {
 }
 
 /// Returns the change that the document requires; `None` if the cluster has it already.
-fn compared(document: &Document, there: Option<&Value>) -> Result<Option<Task>, Vec<String>> {
+fn compared(document: &Document, there: Option<&Value>, is_edited: bool) -> Result<Option<Task>, Vec<String>> {
     let Document { kind, key, spec, place } = document;
     let mut wanted = normal(kind, key, spec)?;
     let task = |step: Step, body: Map<String, Value>, lines: Vec<String>| Task {
@@ -270,13 +286,16 @@ fn compared(document: &Document, there: Option<&Value>) -> Result<Option<Task>, 
     // An object that this version cannot parse is from another one: it is overwritten as a whole.
     let mut found = normal(kind, key, &found).unwrap_or(found);
     sealed::align(document, row, &mut wanted, &mut found);
-    if found == wanted {
+    let given = SECRETS.into_iter().find(|secret| spec.contains_key(*secret));
+    let new_secret = given.filter(|_| is_edited || row["has_client_secret"] == false);
+    if found == wanted && new_secret.is_none() {
         return Ok(None);
     }
     let revision = row["revision"].as_str().unwrap_or_default();
     let body = update(kind, key, &found, &wanted, spec, revision);
     let is_secret = sealed::is_sealed(row) || wanted.get("encrypted") == Some(&json!(true));
-    let lines = if is_secret { sealed::field_differences(&found, &wanted) } else { differences(&found, &wanted) };
+    let mut lines = if is_secret { sealed::field_differences(&found, &wanted) } else { differences(&found, &wanted) };
+    lines.extend(new_secret.map(|secret| format!("its {secret}, which is not shown")));
     Ok(Some(task(Step::Change, body, lines)))
 }
 
