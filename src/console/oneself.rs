@@ -55,7 +55,7 @@ fn profile_page(console: &Console, visitor: &SessionUser) -> Result<OneselfPage,
     let verbs: Vec<_> = oneself.verbs.iter().map(|verb| verb.word()).collect();
     let own = match &visitor.caller.credential {
         Credential::Token(hash) => hash.id(),
-        Credential::Login | Credential::Certificate(_) => "",
+        Credential::Login | Credential::Certificate(_) | Credential::Bearer(_) => "",
     };
     let now = console.node().now();
     let row = |session: &crate::model::access::Token| SessionRow {

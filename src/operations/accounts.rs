@@ -8,19 +8,24 @@ use super::sign_in::NotSignedIn;
 use super::write::made;
 use super::{Caller, Items, Operations, WithSecret, new_token, token_hash};
 use crate::catalog::{Command, Op, Outcome};
-use crate::model::access::{PasswordHash, TokenHash, UserDraft, check_account_name, check_password};
+use crate::model::access::{PasswordHash, TokenHash, UserDraft, check_password};
 use crate::model::access_key::{AccessKeyDraft, AccessKeyRequest, ClearSecret};
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::{GivenGrant, Grants, Verb};
 use crate::model::service_token::{RotationRequest, ServiceTokenRequest};
+use crate::model::sso::IdentityRequest;
 
 /// A user in a request. An absent field keeps its value.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct UserRequest {
-    /// Letters, digits and `- . _ @`, at most 128 characters.
+    /// Letters, digits and `- . _ @`, at most 128 characters. A person of a provider has none of its own.
     pub name: String,
-    /// 8 to 128 characters; needed on create.
+    /// Name of an identity provider: rights are granted to the person that it knows as `sub`, in addition to those of
+    /// its bindings.
+    pub provider: Option<String>,
+    pub sub: Option<String>,
+    /// 8 to 128 characters; needed on create, except for a person of a provider, which has none here.
     pub password: Option<String>,
     /// Comment of at most 1024 characters.
     pub comment: Option<String>,
@@ -43,18 +48,50 @@ impl UserRequest {
             disabled: self.disabled,
             grants: self.grants.clone(),
             revision: self.revision.clone(),
+            identity: self.identity(),
         }
     }
 
+    /// Returns the person of a provider; `None` for a local user.
+    fn identity(&self) -> Option<IdentityRequest> {
+        let text = |field: &Option<String>| field.clone().unwrap_or_default();
+        let (provider, sub) = (text(&self.provider), text(&self.sub));
+        (!provider.is_empty() || !sub.is_empty()).then_some(IdentityRequest { provider, sub })
+    }
+
     pub fn check(&self) -> Result<(), Refusal> {
+        self.check_named()?;
         self.draft().check()?;
-        self.password.as_deref().map_or(Ok(()), |password| check_password("password", password))
+        let password = self.password.as_deref().filter(|password| !password.is_empty() || self.identity().is_none());
+        match (password, self.identity()) {
+            (Some(_), Some(_)) => Err(invalid("password: a person of a provider has none here")),
+            (Some(password), None) => check_password("password", password),
+            (None, _) => Ok(()),
+        }
     }
 
     pub fn check_new(&self) -> Result<(), Refusal> {
         self.check()?;
-        check_password("password", self.password.as_deref().unwrap_or_default())
+        match self.identity() {
+            Some(_) => Ok(()),
+            None => check_password("password", self.password.as_deref().unwrap_or_default()),
+        }
     }
+
+    /// Checks the name of a local user, or provider and `sub`, of which a given name has to be made.
+    fn check_named(&self) -> Result<(), Refusal> {
+        self.draft().check_named()?;
+        match self.identity() {
+            Some(identity) if !self.name.is_empty() && self.name != identity.account() => {
+                Err(invalid("name: a person of a provider is named by provider and sub"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn invalid(why: &str) -> Refusal {
+    Refusal::new(Code::InvalidParameter, why)
 }
 
 impl Operations {
@@ -65,14 +102,16 @@ impl Operations {
                 match op {
                     Op::Create => request.check_new(),
                     Op::Update => request.check(),
-                    Op::Delete => check_account_name(&request.name),
+                    Op::Delete => request.check_named(),
                 }
                 .map(|()| request)
             });
             drafts.push(match checked {
                 Ok(request) => {
                     let password_hash = match &request.password {
-                        Some(password) if op != Op::Delete => Some(self.hashed(password).await?),
+                        Some(password) if op != Op::Delete && request.identity().is_none() => {
+                            Some(self.hashed(password).await?)
+                        }
                         _ => None,
                     };
                     Ok(UserDraft { password_hash, ..request.draft() })

@@ -111,7 +111,7 @@ impl Operations {
                 let awaited = self.node.await_news().await;
                 match (self.holder(&credential, address), awaited) {
                     (Some(holder), _) => holder,
-                    (None, Ok(())) => return Err(Code::TokenNotExisted.into()),
+                    (None, Ok(())) => return Err(self.refusal_of(&credential, address, &request)),
                     (None, Err(error)) => return Err(error.into()),
                 }
             }
@@ -192,6 +192,26 @@ impl Operations {
             Some(refused) if !refused.code.is_success() => Err(Refusal::new(refused.code, refused.detail)),
             done => Ok(done.map_or(Code::ExecuteSuccess, |outcome| outcome.code)),
         }
+    }
+
+    /// Returns the reason why a credential has no holder. A person or program of a provider without any right leaves a
+    /// row in the audit trail.
+    fn refusal_of(&self, credential: &Credential, address: Option<IpAddr>, request: &str) -> Refusal {
+        let state = self.node.state();
+        let refusal = state.access().refusal_of(credential, self.node.sure_now());
+        if refusal.code == Code::NotAllowedAccess {
+            let name = state.access().claimed_name(credential);
+            let note = AuditNote {
+                user: name.clone(),
+                token: credential.token_id().to_owned(),
+                address,
+                request: request.to_owned(),
+                count: 1,
+                ..AuditNote::refused("identity", &name, refusal.code)
+            };
+            self.node.note(RateClass::Refused, note);
+        }
+        refusal
     }
 
     /// Finds the holder of a credential. `None` as well if this node has been out of date for too long: it may have

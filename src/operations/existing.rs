@@ -132,6 +132,8 @@ fn name_of(entity: &Entity) -> Option<String> {
         Entity::Webhook(one) => placed("webhook", "", &one.name),
         Entity::Policy(one) => placed("policy", "", &one.name),
         Entity::Contract(one) => placed("contract", "", &one.name),
+        Entity::Provider(one) => placed("provider", "", &one.name),
+        Entity::Identity(one) => placed("identity", "", &one.name),
         Entity::Instance(_) | Entity::Request(_) | Entity::PolicyBlock(_) | Entity::Broken(_) | Entity::None => {
             return None;
         }

@@ -3,10 +3,12 @@
 //! caller may not see has the same answer as one that does not exist.
 
 use crate::catalog::{Command, Op, Outcome};
+use crate::model::access::UserDraft;
 use crate::model::code::{Code, placed};
 use crate::model::config_file::ConfigReleaseDraft;
 use crate::model::rule::Family;
 use crate::model::rule::release::RuleReleaseDraft;
+use crate::model::sso::IdentityRequest;
 
 /// Details that apply gives to things that do not exist.
 const GENERAL: [&str; 5] = ["", "no such rule", "no such config file", "no such release", "no such request"];
@@ -23,7 +25,12 @@ pub(super) fn named_things(command: &Command) -> Vec<String> {
         Command::ConfigTemplates(Op::Update, items) => {
             items.iter().map(|item| &*item.name).map(alone("configtemplate")).collect()
         }
-        Command::Users(Op::Update, items) => items.iter().map(|item| &*item.name).map(alone("user")).collect(),
+        Command::Users(Op::Update, items) => {
+            let name =
+                |item: &UserDraft| item.identity.as_ref().map_or_else(|| item.name.clone(), IdentityRequest::account);
+            items.iter().map(|item| placed("user", "", &name(item))).collect()
+        }
+        Command::Providers(Op::Update, items) => items.iter().map(|item| &*item.name).map(alone("provider")).collect(),
         Command::ChangePassword { name, .. } => vec![placed("user", "", name)],
         Command::ChangeTokens(items) => items.iter().map(|item| &*item.name).map(alone("token")).collect(),
         Command::Webhooks(Op::Update, items) => items.iter().map(|item| &*item.name).map(alone("webhook")).collect(),

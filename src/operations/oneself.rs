@@ -41,6 +41,7 @@ impl Operations {
             Credential::Token(hash) if access.is_login(hash) => ("login", access.end_of(hash)),
             Credential::Token(hash) => ("token", access.end_of(hash)),
             Credential::Certificate(_) => ("certificate", None),
+            Credential::Bearer(bearer) => ("bearer", Some(bearer.expires)),
             Credential::Login => ("login", None),
         };
         let verbs = caller.grants.roles().flat_map(|role| role.verbs().iter().copied()).collect();
@@ -55,7 +56,7 @@ impl Operations {
         }
         let now = self.node.sure_now();
         let access = self.node.state().access();
-        let all = access.user_named(name).map(|user| access.sessions_of(&user)).unwrap_or_default();
+        let all = access.sessions_of(&access.person_named(name));
         Ok(all.into_iter().filter(|session| now < session.expires).collect())
     }
 

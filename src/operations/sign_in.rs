@@ -88,6 +88,10 @@ impl Operations {
         };
         let outcomes = self.ask(&user.name, asked).await?;
         match outcomes.first() {
+            // The password was right, so its user may know what else is missing.
+            Some(outcome) if outcome.code == Code::NotAllowedAccess && !outcome.detail.is_empty() => {
+                Err(Refusal::new(outcome.code, outcome.detail.clone()).into())
+            }
             Some(outcome) if !outcome.code.is_success() => Err(self::wrong().into()),
             _ => Ok(SignedIn { user, token }),
         }

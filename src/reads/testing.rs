@@ -226,7 +226,7 @@ impl ConfigSource for Fake {
         let is_known = match credential {
             Credential::Token(token) => *token == token_hash(TOKEN),
             Credential::Certificate(name) => name == NAMED,
-            Credential::Login => false,
+            Credential::Login | Credential::Bearer(_) => false,
         };
         is_known.then(|| Sight { origin: Origin::of_user(NAMED), read_scope: self.0.read_scope.lock().clone() })
     }

@@ -22,7 +22,8 @@ pub(super) fn body(format: MessageFormat, news: &News) -> Option<Vec<u8>> {
 
 /// Returns a line of text. It begins with the keyword that some robots require.
 fn text(news: &News) -> String {
-    let News { event, kind, namespace, group, name, release, health, request, emergency, rollout, client, .. } = news;
+    let News { event, kind, namespace, group, name, release, health, request, .. } = news;
+    let News { emergency, rollout, client, login, .. } = news;
     let slash = if group.is_empty() { "" } else { "/" };
     let mut text = format!("Thuban {}: {kind} {namespace}/{group}{slash}{name}", event.word());
     let mut say = |part: String| text.write_fmt(format_args!(", {part}")).unwrap_or_default();
@@ -50,6 +51,9 @@ fn text(news: &News) -> String {
     }
     if let Some(client) = client {
         say(format!("client {} {}: {}", client.address, client.agent, client.message));
+    }
+    if let Some(login) = login {
+        say(format!("logged in from {} {}", login.address, login.agent).trim_end().to_owned());
     }
     text
 }

@@ -8,7 +8,7 @@ use sha2::Sha256;
 use super::chat;
 use crate::catalog::webhooks::WebhookEvent;
 use crate::model::webhook::{
-    ClientNews, EmergencyNews, HookEvent, InstanceNews, News, RequestNews, RolloutNews, Webhook,
+    ClientNews, EmergencyNews, HookEvent, InstanceNews, LoginNews, News, RequestNews, RolloutNews, Webhook,
 };
 use crate::model::wire::Words;
 
@@ -47,6 +47,8 @@ struct Body<'a> {
     rollout: Option<&'a RolloutNews>,
     #[serde(skip_serializing_if = "Option::is_none")]
     client: Option<&'a ClientNews>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    login: Option<&'a LoginNews>,
 }
 
 #[derive(Serialize)]
@@ -81,6 +83,7 @@ impl Message {
             emergency,
             rollout,
             client,
+            login,
         } = &*event.news;
         let (id, time) = (format!("{:016x}", event.number), time.text());
         let body = Body {
@@ -110,6 +113,7 @@ impl Message {
             emergency: emergency.as_ref(),
             rollout: rollout.as_ref(),
             client: client.as_ref(),
+            login: login.as_ref(),
         };
         let json = || serde_json::to_vec(&body).expect("texts and numbers");
         let body = chat::body(hook.format, &event.news).unwrap_or_else(json);

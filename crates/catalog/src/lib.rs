@@ -49,13 +49,14 @@ pub mod xds_marks;
 use std::fmt;
 
 use crate as catalog;
-use apply::resource;
 pub use apply::{authorization, change, command, ctx, rekey, releases, retention, row, would_refuse};
+use apply::{resource, scope, sso_commands};
 pub use change::{Applied, Change, ChangeSet, Entity, Outcome};
 pub use command::{AuthorizedCommand, Command, Credential, DeadInstance, InstanceHealth, Op};
 pub use ctx::{Ctx, RequestId};
 pub use index::{abandoned, page, set_digest};
 pub use row::{Edit, Row};
+pub use sso_commands::{SsoLogout, SsoSignIn};
 
 use self::time::ClusterTime;
 use crate::format::level::Level;
@@ -74,9 +75,10 @@ use crate::model::rule::release::RuleRelease;
 use crate::model::service::Service;
 use crate::model::service_token::ServiceToken;
 use crate::model::settings::Settings;
+use crate::model::sso::{Provider, SsoIdentity};
 use crate::model::time::Timestamp;
 use crate::model::webhook::Webhook;
-use access::Access;
+use access::{Access, TakenToken};
 use access_keys::AccessKeys;
 use aliases::{Aliases, Cl5Counter};
 use apply::idempotency::{SeenRequest, SeenRequests};
@@ -216,6 +218,9 @@ tables! { |catalog, value|
     31 Contract       "contracts"        Contract        => catalog.contracts.load(Row::read(value)?),
     32 Time           "time"             ClusterTime     => catalog.time.load(Row::read(value)?),
     33 XdsMark        "xds_marks"        XdsMark         => catalog.xds_marks.load(Row::read(value)?),
+    34 Provider       "providers"        Provider        => catalog.access.load_provider(Row::read(value)?),
+    35 Identity       "identities"       SsoIdentity     => catalog.access.load_identity(Row::read(value)?),
+    36 TakenToken     "taken_tokens"     TakenToken      => catalog.access.load_taken(Row::read(value)?),
     #[cfg(feature = "next-level")]
     255 NextLevel     "next_level"       NextLevel       => catalog.next_level = Some(Row::read(value)?),
 }

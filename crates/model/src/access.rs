@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::code::{Code, Refusal};
 use super::draft::{lay_over, sparse};
 use super::grant::{Grant, Grants, Role};
+use super::sso::{IdentityRequest, SsoLogin, SsoUser};
 use super::time::Timestamp;
 use super::{limits, name};
 
@@ -51,6 +52,9 @@ pub struct User {
     /// Identifier that every effective change replaces.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub revision: String,
+    /// Person of an identity provider, which has no password here; `None` for a local user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sso: Option<SsoUser>,
 }
 
 impl From<Founder> for User {
@@ -66,6 +70,7 @@ impl From<Founder> for User {
             ctime,
             mtime: ctime,
             revision: String::new(),
+            sso: None,
         }
     }
 }
@@ -76,9 +81,10 @@ impl User {
         self.grants.roles().min().map_or("", Role::word)
     }
 
-    /// Reports whether the user is enabled and has every right everywhere.
+    /// Reports whether the user is enabled, has every right everywhere, and may log in while every identity provider is
+    /// out of reach.
     pub fn is_administrator(&self) -> bool {
-        !self.disabled && self.grants.contains(&Grant::of(Role::Admin))
+        !self.disabled && self.sso.is_none() && self.grants.contains(&Grant::of(Role::Admin))
     }
 }
 
@@ -94,16 +100,23 @@ sparse! {
         pub disabled: Option<bool>,
         pub grants: Option<Grants>,
         pub revision: Option<String>,
+        /// Person of an identity provider, in place of the name of a local user.
+        pub identity: Option<IdentityRequest>,
     }
 }
 
 impl UserDraft {
     /// Checks everything that does not depend on the stored state.
     pub fn check(&self) -> Result<(), Refusal> {
-        check_account_name(&self.name)?;
+        self.check_named()?;
         let comment = self.comment.as_deref().unwrap_or_default();
         name::check_length("comment", comment, limits::COMMENT_CHARS_MAX, Code::InvalidParameter)?;
         self.grants.as_ref().map_or(Ok(()), Grants::check)
+    }
+
+    /// Checks the name of a local user, or the identity of a person.
+    pub fn check_named(&self) -> Result<(), Refusal> {
+        self.identity.as_ref().map_or_else(|| check_account_name(&self.name), IdentityRequest::check)
     }
 
     pub fn lay_over(&self, user: &mut User) {
@@ -167,7 +180,7 @@ impl TokenHash {
     }
 }
 
-/// Token of a login.
+/// Token of a login. Its user is a local one, or a person of an identity provider.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Token {
     pub hash: TokenHash,
@@ -177,6 +190,9 @@ pub struct Token {
     /// Address and user agent of the login.
     #[serde(default, skip_serializing_if = "Whence::is_unknown")]
     pub from: Whence,
+    /// Sign-in at an identity provider; `None` for a login with a password.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sso: Option<Box<SsoLogin>>,
 }
 
 /// Origin of a login.

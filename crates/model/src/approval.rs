@@ -4,6 +4,8 @@
 mod payload;
 mod standing;
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +17,7 @@ use super::release::{ReleaseOp, ReleaseType};
 use super::rollout::RolloutAction;
 use super::rule::release::RuleReleaseDraft;
 use super::rule::{End, Family, RuleDraft};
+use super::sso::SsoAuthor;
 use super::stamp::Stamp;
 use super::time::Timestamp;
 use super::wire::wire_enum;
@@ -224,6 +227,9 @@ pub struct GivenApproval {
     /// Id of the approver, who may have used a service token.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub person: String,
+    /// Claims of an approver of an identity provider.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub author: Option<Arc<SsoAuthor>>,
 }
 
 /// A request for approval.
@@ -261,6 +267,9 @@ pub struct ApprovalRequest {
     /// Id of the requester, who may have used a service token.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub person: String,
+    /// Claims of a requester of an identity provider.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub author: Option<Arc<SsoAuthor>>,
     pub modified: Stamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Box<Payload>>,

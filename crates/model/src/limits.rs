@@ -319,6 +319,19 @@ pub const SUB_BYTES_MAX: usize = 255;
 pub const HOLDER_BYTES_MAX: usize = 128;
 /// Largest leeway for the clock of a provider, in seconds.
 pub const LEEWAY_SECONDS_MAX: u32 = 300;
+/// People of all providers that have signed in; below, names that one of them may have had, the present one included.
+pub const IDENTITIES_MAX: usize = 10_000;
+pub const IDENTITY_NAMES_MAX: usize = 8;
+/// Valid sessions of one person of a provider; a further sign-in ends the oldest.
+pub const SSO_SESSIONS_PER_PERSON_MAX: usize = 20;
+/// Bytes of the claims of all sessions.
+pub const SSO_CLAIMS_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// ID and logout tokens that are remembered, so that each is taken once; below, for how long in milliseconds: longer
+/// than any of them is accepted.
+pub const TAKEN_TOKENS_MAX: usize = 100_000;
+pub const TAKEN_TOKEN_MS: u64 = 15 * 60 * 1000;
+/// Longest time for which a logout token is remembered.
+pub const TAKEN_LOGOUT_MS_MAX: u64 = 24 * 3600 * 1000;
 /// Shortest and longest session of a person of a provider, in seconds.
 pub const SSO_SESSION_SECONDS_MIN: u32 = 300;
 pub const SSO_SESSION_SECONDS_MAX: u32 = 30 * 24 * 3600;

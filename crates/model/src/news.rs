@@ -26,6 +26,7 @@ sparse! {
         pub emergency: Option<EmergencyNews>,
         pub rollout: Option<RolloutNews>,
         pub client: Option<ClientNews>,
+        pub login: Option<LoginNews>,
     }
 }
 
@@ -39,6 +40,16 @@ pub struct ClientNews {
     /// Number of such clients, as one node counted them.
     #[serde(default)]
     pub count: u64,
+}
+
+/// A login of a local administrator.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoginNews {
+    pub user: String,
+    /// Address of the client; empty if unknown.
+    pub address: String,
+    /// User agent that the client sent.
+    pub agent: String,
 }
 
 /// State of a rollout after a step or a stop.

@@ -30,6 +30,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Unexpected, Visitor};
@@ -37,6 +38,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::code::{Code, Refusal};
 use super::is_false;
+use super::sso::SsoAuthor;
 use super::time::Timestamp;
 use super::wire::wire_enum;
 
@@ -73,6 +75,9 @@ pub struct Plan {
     /// True if it was approved as the policies required when it was planned, or planned in an emergency.
     #[serde(default, skip_serializing_if = "super::is_false")]
     pub approved: bool,
+    /// Claims of an author of an identity provider.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub author: Option<Arc<SsoAuthor>>,
 }
 
 impl Plan {

@@ -104,7 +104,13 @@ settings! {
     /// Places at which rights on a rule are checked: `ends`, its own name and the services that it affects; `name`, its
     /// name alone.
     rule_scope: "word", 0, 0..=1, words RULE_SCOPES;
+    /// Local users that log in with a password: `all`, or `admins`, the administrators of everything, while all others
+    /// sign in by an identity provider. Logins that were made before last until they end.
+    password_login: "word", 0, 0..=1, words PASSWORD_LOGINS;
 }
+
+/// Names of the values of [`Settings::password_login`].
+const PASSWORD_LOGINS: &[&str] = &["all", "admins"];
 
 /// Names of the values of [`Settings::rule_scope`].
 const RULE_SCOPES: &[&str] = &["ends", "name"];
@@ -113,6 +119,11 @@ impl Settings {
     /// Reports whether the rights on rules are checked at the services that they affect.
     pub fn judges_ends(&self) -> bool {
         self.rule_scope == 0
+    }
+
+    /// Reports whether only administrators log in with a password.
+    pub fn admits_only_administrators(&self) -> bool {
+        self.password_login != 0
     }
 }
 
@@ -175,7 +186,7 @@ impl SettingsChange {
     /// Reports whether the change affects auditing or authorization, which needs more than the right to operate.
     pub fn is_of_judgement(&self) -> bool {
         let of_audit = [self.audit_kept_days, self.audit_kept_rows, self.audit_instances];
-        of_audit.iter().any(Option::is_some) || self.rule_scope.is_some()
+        of_audit.iter().any(Option::is_some) || self.rule_scope.is_some() || self.password_login.is_some()
     }
 
     /// Parses a request: every key must name a setting, and every value must be within its range. A null value counts

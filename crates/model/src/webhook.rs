@@ -14,7 +14,7 @@ use super::access_key::{ClearSecret, SealedSecret};
 use super::code::{Code, Refusal};
 use super::draft::{lay_over, sparse};
 pub use super::news::{
-    ClientNews, EmergencyNews, HealthNews, InstanceNews, News, ReleaseNews, RequestNews, RolloutNews,
+    ClientNews, EmergencyNews, HealthNews, InstanceNews, LoginNews, News, ReleaseNews, RequestNews, RolloutNews,
 };
 use super::release::Action;
 use super::remote::Reach;
@@ -49,6 +49,8 @@ wire_enum! {
         RolloutStopped = "rollout_stopped",
         /// A client reported that it could not apply a release.
         ClientRefused = "client_refused",
+        /// A local administrator logged in with its password.
+        LocalAdminLogin = "local_admin_login",
     }
 }
 

@@ -7,6 +7,7 @@ mod config;
 mod contract;
 mod history;
 mod instance;
+mod provider;
 mod rollout;
 mod rule;
 mod template;
@@ -32,6 +33,7 @@ pub(crate) use config::{ConfigFileView, ConfigGroupView, ConfigReleaseView, File
 pub(crate) use contract::ContractView;
 pub(crate) use history::EventView;
 pub(crate) use instance::InstanceView;
+pub(crate) use provider::{FreedIdentityView, ProviderView};
 pub(crate) use rule::RuleReleaseView;
 pub(crate) use template::ConfigTemplateView;
 pub(crate) use webhook::WebhookView;
@@ -77,6 +79,8 @@ impl Derived {
             | Entity::AccessKey(_)
             | Entity::Policy(_)
             | Entity::Contract(_)
+            | Entity::Provider(_)
+            | Entity::Identity(_)
             | Entity::PolicyBlock(_)
             | Entity::Broken(_)
             | Entity::Instance(_) => {}
@@ -105,6 +109,8 @@ pub(crate) enum View<'a> {
     Webhook(Box<WebhookView<'a>>),
     Policy(Box<PolicyView<'a>>),
     Contract(Box<ContractView<'a>>),
+    Provider(Box<ProviderView<'a>>),
+    Identity(FreedIdentityView<'a>),
     Request(Box<RequestView<'a>>),
 }
 
@@ -119,6 +125,8 @@ impl<'a> View<'a> {
             Entity::None | Entity::PolicyBlock(_) | Entity::Broken(_) => return None,
             Entity::Policy(policy) => View::Policy(Box::new(PolicyView::new(policy))),
             Entity::Contract(contract) => View::Contract(Box::new(ContractView::new(contract))),
+            Entity::Provider(provider) => View::Provider(Box::new(ProviderView::new(provider))),
+            Entity::Identity(freed) => View::Identity(FreedIdentityView::new(freed)),
             Entity::Request(request) => View::Request(Box::new(RequestView::new(request, derived.standing.as_ref()))),
             Entity::Namespace(namespace) => {
                 View::Namespace(NamespaceView::new(namespace, derived.members, derived.instances))
@@ -164,6 +172,8 @@ impl<'a> View<'a> {
             View::Webhook(_) => "webhook",
             View::Policy(_) => "policy",
             View::Contract(_) => "contract",
+            View::Provider(_) => "provider",
+            View::Identity(_) => "identity",
             View::Request(_) => "request",
         }
     }

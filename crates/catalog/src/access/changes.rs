@@ -10,12 +10,14 @@ use crate::catalog::Catalog;
 use crate::catalog::authorization::Principal;
 use crate::catalog::change::{Entity, Outcome, admits_one_more, too_many};
 use crate::catalog::command::Op;
-use crate::catalog::ctx::Apply;
+use crate::catalog::ctx::{Apply, Ctx};
 use crate::catalog::resource::{StoredResource, resource};
 use crate::model::access::{PasswordHash, Token, TokenHash, User, UserDraft, Whence};
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::Verb;
 use crate::model::service_token::{ServiceToken, ServiceTokenChange, ServiceTokenDraft, ends};
+use crate::model::sso::IdentityRequest;
+use crate::model::webhook::{HookEvent, LoginNews, News};
 use crate::model::{is_stale, limits};
 
 impl Apply<'_> {
@@ -90,10 +92,12 @@ impl Apply<'_> {
 
     /// Ends a login by its id: one's own, or any with manage on everything.
     pub(crate) fn end_session(&mut self, principal: &Principal, id: &str) -> Outcome {
-        let Some((token, user)) = self.catalog.access.session(id) else { return Outcome::default() };
+        let Some((token, _)) = self.catalog.access.session(id) else { return Outcome::default() };
         let may = match principal {
             Principal::Cluster => true,
-            Principal::Holder(holder) => holder.name == user.name || holder.grants.may_everywhere(Verb::Manage),
+            Principal::Holder(holder) => {
+                holder.is_login_of(&token.user_id) || holder.grants.may_everywhere(Verb::Manage)
+            }
             Principal::Stranger | Principal::Gone => false,
         };
         if !may {
@@ -104,6 +108,8 @@ impl Apply<'_> {
     }
 }
 
+const NO_PASSWORD: &str = "password: a person of a provider has none here";
+
 /// Returns the refusal of a change that would leave no administrator.
 fn last_administrator() -> Refusal {
     Refusal::new(Code::OperationRoleForbidden, "the last administrator stays one")
@@ -113,18 +119,23 @@ impl StoredResource for User {
     resource!(UserDraft => Entity::User, mtime);
 
     fn find(catalog: &Catalog, _: Op, draft: &UserDraft) -> Option<Arc<User>> {
-        catalog.access.user_named(&draft.name)
+        match &draft.identity {
+            Some(identity) => catalog.access.user_of(identity),
+            None => catalog.access.user_named(&draft.name),
+        }
     }
 
     fn create(apply: &mut Apply<'_>, draft: &UserDraft) -> Result<User, Outcome> {
         admits_one_more("users", apply.catalog.access.user_count(), limits::ACCOUNTS_MAX)?;
+        let sso = draft.identity.as_ref().map(|identity| apply.catalog.access.sso.user_to_be(identity)).transpose()?;
         let password_hash = draft.password_hash.clone().unwrap_or_default();
-        if password_hash.is_empty() {
-            return Err(Refusal::new(Code::InvalidParameter, "password is required").into());
+        if password_hash.is_empty() == sso.is_none() {
+            let why = if sso.is_none() { "password is required" } else { NO_PASSWORD };
+            return Err(Refusal::new(Code::InvalidParameter, why).into());
         }
         let mut user = User {
-            id: apply.ctx.draw_id(),
-            name: draft.name.clone(),
+            id: sso.as_ref().map_or_else(|| apply.ctx.draw_id(), |sso| sso.key.person()),
+            name: draft.identity.as_ref().map_or_else(|| draft.name.clone(), IdentityRequest::account),
             password_hash,
             comment: String::new(),
             disabled: false,
@@ -132,9 +143,17 @@ impl StoredResource for User {
             ctime: apply.ctx.time,
             mtime: apply.ctx.time,
             revision: apply.ctx.draw_id(),
+            sso,
         };
         draft.lay_over(&mut user);
         Ok(user)
+    }
+
+    fn check_update(_: &Catalog, old: &User, draft: &UserDraft) -> Result<(), Outcome> {
+        if old.sso.is_some() && draft.password_hash.is_some() {
+            return Err(Refusal::new(Code::InvalidParameter, NO_PASSWORD).into());
+        }
+        Ok(())
     }
 
     fn before_update(apply: &mut Apply<'_>, old: &User, new: &mut User) -> Result<(), Outcome> {
@@ -169,6 +188,23 @@ impl Access {
     }
 }
 
+/// Refusal of a local user while passwords are for administrators.
+const ONLY_ADMINISTRATORS: &str = "only administrators log in with a password (password_login), sign in by a provider";
+
+/// Returns the event of a login of a local administrator.
+fn login_news(ctx: &Ctx, user: &User, from: &Whence) -> News {
+    let address = from.address.map(|address| address.to_string()).unwrap_or_default();
+    let login = LoginNews { user: user.name.clone(), address, agent: from.agent.clone() };
+    News {
+        event: HookEvent::LocalAdminLogin,
+        time: ctx.time,
+        kind: "user".into(),
+        name: user.name.clone(),
+        login: Some(login),
+        ..News::default()
+    }
+}
+
 impl Apply<'_> {
     /// Stores the token of a login. Removes tokens that have ended, and the oldest beyond the limit per user. With
     /// `password`, refuses if that is no longer the user's: the node that checked it may have been outdated.
@@ -179,13 +215,21 @@ impl Apply<'_> {
         password: &PasswordHash,
         from: Whence,
     ) -> Outcome {
+        let admits_only_administrators = self.catalog.settings.admits_only_administrators();
         let Apply { catalog: Catalog { access, .. }, ctx, changes } = self;
-        let Some(user) = access.users.get(&user_id) else { return Code::NotAllowedAccess.into() };
+        let local = access.users.get(&user_id).filter(|user| user.sso.is_none()).cloned();
+        let Some(user) = local else { return Code::NotAllowedAccess.into() };
         if user.disabled || !(password.is_empty() || *password == user.password_hash) {
             return Code::NotAllowedAccess.into();
         }
-        let token =
-            Token { hash, user_id, ctime: ctx.time, expires: ctx.time.plus_ms(limits::TOKEN_LIFETIME_MS), from };
+        if admits_only_administrators && !user.is_administrator() {
+            return Refusal::new(Code::NotAllowedAccess, ONLY_ADMINISTRATORS).into();
+        }
+        if user.is_administrator() {
+            changes.tell(login_news(ctx, &user, &from));
+        }
+        let expires = ctx.time.plus_ms(limits::TOKEN_LIFETIME_MS);
+        let token = Token { hash, user_id, ctime: ctx.time, expires, from, sso: None };
         access.retire(access.tokens.ended(ctx.sure()), changes);
         access.retire(access.tokens.older_of_user(&token.user_id, limits::TOKENS_PER_USER_MAX - 1), changes);
         access.put_token(token, changes);

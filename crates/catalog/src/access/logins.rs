@@ -6,7 +6,6 @@ use std::sync::Arc;
 use imbl::{OrdMap, OrdSet};
 
 use crate::model::access::{Token, TokenHash};
-use crate::model::limits;
 use crate::model::time::Timestamp;
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -14,6 +13,10 @@ pub(super) struct Logins {
     by_hash: OrdMap<TokenHash, Arc<Token>>,
     by_user: OrdMap<String, OrdSet<Dated>>,
     by_end: OrdSet<Dated>,
+    /// Sessions of providers: id of the provider, session at the provider, hash.
+    by_sid: OrdSet<(String, String, TokenHash)>,
+    /// Bytes of the claims of these sessions.
+    claim_bytes: usize,
 }
 
 /// A token by a moment of its life, then by hash.
@@ -63,10 +66,26 @@ impl Logins {
         self.by_end.iter().take_while(move |dated| dated.0 <= now)
     }
 
-    /// Returns the logins created at `since` or later, in the order of their hashes. All logins have the same lifetime.
+    /// Returns the logins created at `since` or later, in the order of their hashes. None of them ended before.
     pub(super) fn made_since(&self, since: Timestamp) -> Vec<Arc<Token>> {
-        let first = Dated(since.plus_ms(limits::TOKEN_LIFETIME_MS), TokenHash(String::new()));
-        self.in_order_of_hashes(self.by_end.range(first..))
+        let first = Dated(since, TokenHash(String::new()));
+        let mut tokens = self.in_order_of_hashes(self.by_end.range(first..));
+        tokens.retain(|token| token.ctime >= since);
+        tokens
+    }
+
+    /// Returns the sessions of a provider, in the order of the sessions at the provider and of their hashes; with
+    /// `sid`, only those of this one.
+    pub(super) fn of_provider(&self, provider: &str, sid: Option<&str>) -> Vec<Arc<Token>> {
+        let first = (provider.to_owned(), sid.unwrap_or_default().to_owned(), TokenHash(String::new()));
+        let is_it = |at: &&(String, String, TokenHash)| at.0 == provider && sid.is_none_or(|sid| at.1 == sid);
+        let all = self.by_sid.range(first..).take_while(is_it);
+        all.filter_map(|at| self.by_hash.get(&at.2).cloned()).collect()
+    }
+
+    /// Returns the bytes of the claims of all sessions.
+    pub(super) fn claim_bytes(&self) -> usize {
+        self.claim_bytes
     }
 
     fn in_order_of_hashes<'a>(&self, dated: impl Iterator<Item = &'a Dated>) -> Vec<Arc<Token>> {
@@ -80,12 +99,20 @@ impl Logins {
         let made = Dated(token.ctime, token.hash.clone());
         self.by_user.entry(token.user_id.clone()).or_default().insert(made);
         self.by_end.insert(Dated(token.expires, token.hash.clone()));
+        if let Some(login) = &token.sso {
+            self.by_sid.insert((login.provider.clone(), login.sid.clone(), token.hash.clone()));
+            self.claim_bytes += login.claims.as_text().len();
+        }
         self.by_hash.insert(token.hash.clone(), Arc::new(token));
     }
 
     pub(super) fn remove(&mut self, hash: &TokenHash) -> Option<Arc<Token>> {
         let token = self.by_hash.remove(hash)?;
         self.by_end.remove(&Dated(token.expires, token.hash.clone()));
+        if let Some(login) = &token.sso {
+            self.by_sid.remove(&(login.provider.clone(), login.sid.clone(), token.hash.clone()));
+            self.claim_bytes -= login.claims.as_text().len();
+        }
         if let Some(of_user) = self.by_user.get_mut(&token.user_id) {
             of_user.remove(&Dated(token.ctime, token.hash.clone()));
             if of_user.is_empty() {

@@ -2,6 +2,10 @@
 
 mod changes;
 mod logins;
+mod providers;
+mod sso;
+mod sso_changes;
+mod sso_rights;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,12 +17,16 @@ use super::command::Credential;
 use super::page::{ListKey, Listed, Page, Placed, place_of};
 use super::row::{Row, RowKey, Table};
 use crate::model::access::{Token, TokenHash, User};
+use crate::model::code::{Code, Refusal};
 use crate::model::grant::Grants;
 use crate::model::limits;
 use crate::model::service_token::{ServiceToken, TOKEN_HOLDER, is_within};
+use crate::model::sso::{Provider, SsoAuthor, SsoIdentity};
 use crate::model::stamp::Stamp;
 use crate::model::time::Timestamp;
 use logins::Logins;
+pub use sso::Sso;
+pub(crate) use sso::TakenToken;
 
 impl Row for User {
     const TABLE: Table = Table::User;
@@ -48,6 +56,8 @@ pub struct Holder {
     pub grants: Grants,
     /// Id of the user, whichever of their tokens is used; see [`Access::person_named`].
     pub person: String,
+    /// Claims of a person or program of an identity provider.
+    pub author: Option<Arc<SsoAuthor>>,
     token: Option<Arc<ServiceToken>>,
 }
 
@@ -59,18 +69,25 @@ pub struct AccountAt<'a> {
     pub time: Timestamp,
     /// Id of the user, if known; several entries of the log may have the same time.
     pub person: &'a str,
+    /// Claims of a person or program of an identity provider at that time.
+    pub author: Option<&'a SsoAuthor>,
 }
 
 impl<'a> From<&'a Stamp> for AccountAt<'a> {
     fn from(stamp: &'a Stamp) -> Self {
-        AccountAt { name: &stamp.by, time: stamp.time, person: "" }
+        AccountAt { name: &stamp.by, time: stamp.time, person: "", author: None }
     }
 }
 
 impl Holder {
     fn of_user(user: &User) -> Option<Holder> {
         let (name, grants, person) = (user.name.clone(), user.grants.clone(), user.id.clone());
-        (!user.disabled).then_some(Holder { name, grants, person, token: None })
+        (!user.disabled).then_some(Holder { name, grants, person, author: None, token: None })
+    }
+
+    /// Reports whether this is a person that signed in, under its own name: not one of its service tokens.
+    pub(super) fn is_login_of(&self, person: &str) -> bool {
+        self.token.is_none() && self.person == person
     }
 
     /// Reports whether the token may be used from an address.
@@ -107,11 +124,18 @@ pub struct Access {
     service_tokens: OrdMap<String, Arc<ServiceToken>>,
     /// Names of service tokens by hash.
     service_hashes: OrdMap<TokenHash, String>,
+    sso: Sso,
 }
 
 impl Access {
+    /// Returns the local user of a name.
     pub fn user_named(&self, name: &str) -> Option<Arc<User>> {
-        self.users.get(self.names.get(name)?).cloned()
+        self.users.get(self.names.get(name)?).filter(|user| user.sso.is_none()).cloned()
+    }
+
+    /// Returns the identity providers, their people, and the ID tokens that were taken.
+    pub fn sso(&self) -> &Sso {
+        &self.sso
     }
 
     /// Lists users, by name.
@@ -136,8 +160,13 @@ impl Access {
     /// Returns the holder of a token, if it is valid at `now` and its user is not disabled.
     pub fn holder(&self, hash: &TokenHash, now: Timestamp) -> Option<Holder> {
         if let Some(token) = self.tokens.get(hash) {
-            let user = self.users.get(&token.user_id).filter(|_| now < token.expires)?;
-            return Holder::of_user(user);
+            if now >= token.expires {
+                return None;
+            }
+            if let Some(login) = &token.sso {
+                return self.holder_of_login(token, login, now).ok();
+            }
+            return Holder::of_user(self.users.get(&token.user_id)?);
         }
         let token = self.service_tokens.get(self.service_hashes.get(hash)?)?;
         if !token.lets_in(hash, now) {
@@ -148,7 +177,7 @@ impl Access {
             "" => self.person_named(&name),
             person => person.to_owned(),
         };
-        Some(Holder { name, grants, person, token: Some(token.clone()) })
+        Some(Holder { name, grants, person, author: None, token: Some(token.clone()) })
     }
 
     /// Returns the holder of a credential, if it is valid at `now`; a checked password has no holder.
@@ -156,19 +185,37 @@ impl Access {
         match credential {
             Credential::Token(hash) => self.holder(hash, now),
             Credential::Certificate(name) => self.holder_named(name),
+            Credential::Bearer(bearer) => self.holder_of_bearer(bearer, now).ok(),
             Credential::Login => None,
         }
     }
 
-    /// Returns the logins of a user, newest first.
-    pub fn sessions_of(&self, user: &User) -> Vec<Arc<Token>> {
-        self.tokens.older_of_user(&user.id, 0)
+    /// Returns the reason why a credential has no holder at `now`.
+    pub fn refusal_of(&self, credential: &Credential, now: Timestamp) -> Refusal {
+        let refused = match credential {
+            Credential::Bearer(bearer) => self.holder_of_bearer(bearer, now).err(),
+            Credential::Token(hash) => self.tokens.get(hash).and_then(|token| {
+                let login = token.sso.as_ref().filter(|_| now < token.expires)?;
+                self.holder_of_login(token, login, now).err()
+            }),
+            Credential::Certificate(_) | Credential::Login => None,
+        };
+        refused.unwrap_or_else(|| Code::TokenNotExisted.into())
     }
 
-    /// Returns the login with this id, and its user.
-    pub(super) fn session(&self, id: &str) -> Option<(Arc<Token>, Arc<User>)> {
+    /// Returns the logins of a person, newest first, by the id of the local user or of the person of a provider.
+    pub fn sessions_of(&self, person: &str) -> Vec<Arc<Token>> {
+        self.tokens.older_of_user(person, 0)
+    }
+
+    /// Returns the login with this id, and the name of its user.
+    pub(super) fn session(&self, id: &str) -> Option<(Arc<Token>, String)> {
         let token = self.tokens.shown_as(id)?;
-        Some((token.clone(), self.users.get(&token.user_id)?.clone()))
+        let name = match &token.sso {
+            Some(login) => self.sso.name_of(&login.provider, &login.username),
+            None => self.users.get(&token.user_id)?.name.clone(),
+        };
+        Some((token.clone(), name))
     }
 
     /// Reports whether a token is that of a login.
@@ -179,7 +226,7 @@ impl Access {
     /// Returns the expiry of a token; `None` if it does not expire.
     pub fn end_of(&self, hash: &TokenHash) -> Option<Timestamp> {
         if let Some(token) = self.tokens.get(hash) {
-            return Some(token.expires);
+            return Some(token.sso.as_ref().map_or(token.expires, |login| self.end_of_login(token, login)));
         }
         let token = self.service_tokens.get(self.service_hashes.get(hash)?)?;
         let previous = token.previous.as_ref().filter(|previous| previous.hash == *hash).map(|previous| previous.until);
@@ -188,7 +235,11 @@ impl Access {
 
     /// Returns the expiry of a credential. That of a certificate is checked by its connection with each request.
     pub fn end_of_credential(&self, credential: &Credential) -> Option<Timestamp> {
-        if let Credential::Token(hash) = credential { self.end_of(hash) } else { None }
+        match credential {
+            Credential::Token(hash) => self.end_of(hash),
+            Credential::Bearer(bearer) => Some(bearer.expires),
+            Credential::Certificate(_) | Credential::Login => None,
+        }
     }
 
     /// Returns the user of a name that was proven by other means than a token.
@@ -198,7 +249,10 @@ impl Access {
 
     /// Returns the grants at `now` of the account of an earlier action; `None` if the account is no longer usable.
     pub fn grants_of(&self, account: AccountAt<'_>, now: Timestamp) -> Option<Grants> {
-        let AccountAt { name, time, person } = account;
+        let AccountAt { name, time, person, author } = account;
+        if let Some(author) = author {
+            return self.rights_of(author).ok().map(|(_, grants)| grants);
+        }
         if let Some(token) = name.strip_prefix(TOKEN_HOLDER) {
             let token = self.service_tokens.get(token).filter(|token| token.ctime <= time)?;
             return token.is_in_use(now).then(|| token.grants.clone());
@@ -210,7 +264,7 @@ impl Access {
 
     /// Returns the person of a name: the id of the user, or of the user who owns the service token. A name without an
     /// owner is returned unchanged.
-    pub(super) fn person_named(&self, name: &str) -> String {
+    pub fn person_named(&self, name: &str) -> String {
         let mut name = name;
         // Tokens from before owners were stored may have been created by other tokens. The chain leads to a user in at
         // most as many steps as there are tokens, or to none.
@@ -222,7 +276,10 @@ impl Access {
                 None => break,
             }
         }
-        self.names.get(name).cloned().unwrap_or_else(|| name.to_owned())
+        match self.user_named(name) {
+            Some(user) => user.id.clone(),
+            None => self.sso.person_named(name).unwrap_or_else(|| name.to_owned()),
+        }
     }
 
     /// Reports whether this is an unchanged clone of the other. Shared maps are never changed in place.
@@ -232,6 +289,7 @@ impl Access {
             && self.tokens.is_shared_with(&other.tokens)
             && self.service_tokens.ptr_eq(&other.service_tokens)
             && self.service_hashes.ptr_eq(&other.service_hashes)
+            && self.sso.is_shared_with(&other.sso)
     }
 
     pub fn token_count(&self) -> usize {
@@ -278,6 +336,7 @@ impl Access {
             }
             self.put_service_token(token, changes);
         }
+        self.redate_taken(since, moved, changes);
     }
 
     pub(super) fn put_user(&mut self, user: User, changes: &mut ChangeSet) -> Arc<User> {
@@ -326,6 +385,18 @@ impl Access {
         self.names.insert(user.name.clone(), user.id.clone());
         self.users.insert(user.id.clone(), user.clone());
         user
+    }
+
+    pub(super) fn load_provider(&mut self, provider: Provider) {
+        self.sso.load_provider(provider);
+    }
+
+    pub(super) fn load_identity(&mut self, identity: SsoIdentity) {
+        self.sso.load_identity(identity);
+    }
+
+    pub(super) fn load_taken(&mut self, taken: TakenToken) {
+        self.sso.load_taken(taken);
     }
 
     pub(super) fn load_token(&mut self, token: Token) {

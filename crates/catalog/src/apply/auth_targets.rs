@@ -10,6 +10,7 @@ use crate::catalog::Catalog;
 use crate::catalog::audit::AuditNote;
 use crate::catalog::history::Thing;
 use crate::catalog::time::TimeChange;
+use crate::model::access::UserDraft;
 use crate::model::access_key::AccessKeyDraft;
 use crate::model::alias::AliasDraft;
 use crate::model::code::Code;
@@ -21,6 +22,7 @@ use crate::model::namespace::NamespaceDraft;
 use crate::model::rule::release::{RuleRelease, RuleReleaseDraft};
 use crate::model::rule::{Effect, End, Family, Rule, RuleDraft};
 use crate::model::service::ServiceDraft;
+use crate::model::sso::IdentityRequest;
 use crate::model::stamp::Stamp;
 use crate::model::webhook::WebhookDraft;
 use crate::model::wire::Words;
@@ -163,6 +165,14 @@ impl Catalog {
         AuthTarget::of_cluster("user", name).at(ResourceScope::Cluster, revision.unwrap_or_default())
     }
 
+    /// Returns the target of a local user, or of a person of a provider.
+    pub(super) fn target_of_account(&self, draft: &UserDraft) -> AuthTarget {
+        let Some(identity) = &draft.identity else { return self.target_of_user(&draft.name) };
+        let revision = self.access.user_of(identity).map(|user| user.revision.clone());
+        let name = identity.account();
+        AuthTarget::of_cluster("user", name).at(ResourceScope::Cluster, revision.unwrap_or_default())
+    }
+
     pub(super) fn target_of_token(&self, name: &str) -> AuthTarget {
         let revision = self.access.service_token(name).map(|token| token.revision.clone());
         AuthTarget::of_cluster("token", name).at(ResourceScope::Cluster, revision.unwrap_or_default())
@@ -176,7 +186,7 @@ impl Catalog {
 
     /// Returns the target of a login, named by its user.
     pub(super) fn target_of_session(&self, id: &str) -> AuthTarget {
-        let name = self.access.session(id).map(|(_, user)| user.name.clone());
+        let name = self.access.session(id).map(|(_, name)| name);
         AuthTarget::of_cluster("session", name.unwrap_or_default())
     }
 
@@ -184,6 +194,20 @@ impl Catalog {
     pub(super) fn target_of_webhook(&self, draft: &WebhookDraft) -> AuthTarget {
         let before = self.webhooks.get(&draft.name).map(|hook| hook.revision.clone()).unwrap_or_default();
         AuthTarget::of_cluster("webhook", &draft.name).at(ResourceScope::Cluster, before)
+    }
+
+    /// Returns the target of an identity provider. Providers belong to the cluster.
+    pub(super) fn target_of_provider(&self, name: &str) -> AuthTarget {
+        let revision = self.access.sso().provider(name).map(|provider| provider.revision.clone());
+        AuthTarget::of_cluster("provider", name).at(ResourceScope::Cluster, revision.unwrap_or_default())
+    }
+
+    /// Returns the target of a person of a provider, named as it signs in, with its `sub`.
+    pub(super) fn target_of_identity(&self, identity: &IdentityRequest) -> AuthTarget {
+        let sso = self.access.sso();
+        let there = sso.key_of(identity).and_then(|key| sso.identity(&key));
+        let name = there.map(|there| sso.name_of(&there.provider, &there.username));
+        AuthTarget::of_cluster("identity", name.unwrap_or_default()).with_revision(format!("sub {}", identity.sub))
     }
 
     pub(super) fn target_of_policy(&self, name: &str) -> AuthTarget {
@@ -255,11 +279,13 @@ impl Catalog {
             Command::InstancesDeleteHost(items) | Command::InstancesIsolateHost(items) => {
                 self.target_of_host(items.first()?)
             }
-            Command::Users(_, items) => self.target_of_user(&items.first()?.name),
+            Command::Users(_, items) => self.target_of_account(items.first()?),
             Command::ServiceTokens(_, items) => self.target_of_token(&items.first()?.name),
             Command::ChangeTokens(items) => self.target_of_token(&items.first()?.name),
             Command::AccessKeys(_, items) => self.target_of_access_key(items.first()?),
             Command::Webhooks(_, items) => self.target_of_webhook(items.first()?),
+            Command::Providers(_, items) => self.target_of_provider(&items.first()?.name),
+            Command::FreeIdentities { items, .. } => self.target_of_identity(items.first()?),
             Command::Policies(_, items) => self.target_of_policy(&items.first()?.name),
             Command::Contracts(op, items) => self.target_of_contract(*op, items.first()?),
             Command::Requests(_, items) => self.target_of_request_named(&items.first()?.id),

@@ -5,6 +5,8 @@
 //! A thing that the caller may not read is reported as missing, and a refused item changes nothing. A command without a
 //! caller is the cluster's own and is not checked.
 
+use std::sync::Arc;
+
 use super::change::{Entity, Outcome};
 use super::command::{Credential, Op};
 use super::ctx::{Apply, Ctx};
@@ -17,6 +19,7 @@ use crate::model::grant::{Grants, ReadScope, Verb};
 use crate::model::release::{ReleaseOp, ReleaseState, Transition, transition};
 use crate::model::rule::Family;
 use crate::model::rule::release::RuleReleaseDraft;
+use crate::model::sso::SsoAuthor;
 
 /// Holder of a command's credential at the moment of apply.
 #[derive(Debug)]
@@ -36,6 +39,14 @@ impl Principal {
         match self {
             Principal::Holder(holder) => &holder.person,
             Principal::Cluster | Principal::Stranger | Principal::Gone => "",
+        }
+    }
+
+    /// Returns the claims of a caller of an identity provider.
+    pub(super) fn author(&self) -> Option<&Arc<SsoAuthor>> {
+        match self {
+            Principal::Holder(holder) => holder.author.as_ref(),
+            Principal::Cluster | Principal::Stranger | Principal::Gone => None,
         }
     }
 }
@@ -73,12 +84,10 @@ pub(super) fn missing_release(op: ReleaseOp) -> Outcome {
 impl Catalog {
     /// Finds the holder of a credential.
     pub(super) fn principal(&self, credential: &Credential, ctx: &Ctx) -> Principal {
-        let holder = match credential {
-            Credential::Login => return Principal::Stranger,
-            Credential::Token(hash) => self.access.holder(hash, ctx.sure()),
-            Credential::Certificate(name) => self.access.holder_named(name),
-        };
-        holder.map_or(Principal::Gone, Principal::Holder)
+        if *credential == Credential::Login {
+            return Principal::Stranger;
+        }
+        self.access.holder_of(credential, ctx.sure()).map_or(Principal::Gone, Principal::Holder)
     }
 
     /// Resolves rules named without a namespace, to the rule of that name that the principal sees.
@@ -137,6 +146,8 @@ impl Catalog {
             | Entity::ServiceToken(_)
             | Entity::AccessKey(_)
             | Entity::Policy(_)
+            | Entity::Provider(_)
+            | Entity::Identity(_)
             | Entity::Webhook(_) => Some(ResourceScope::Cluster),
             Entity::Contract(contract) => ResourceScope::of_contract(contract).into_iter().next(),
             Entity::Request(request) => Some(ResourceScope::thing(&request.namespace, request.scope_name())),

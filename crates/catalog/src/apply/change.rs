@@ -24,6 +24,7 @@ use crate::model::rule::release::RuleRelease;
 use crate::model::rule::{End, Family, Rule};
 use crate::model::service::Service;
 use crate::model::service_token::ServiceToken;
+use crate::model::sso::{FreedIdentity, Provider};
 use crate::model::time::Timestamp;
 use crate::model::webhook::{News, Webhook};
 use crate::model::wire::Words;
@@ -58,6 +59,9 @@ pub enum Entity {
     Webhook(Arc<Webhook>),
     Policy(Arc<Policy>),
     Contract(Arc<Contract>),
+    Provider(Arc<Provider>),
+    /// Identity that was deleted.
+    Identity(Arc<FreedIdentity>),
     Request(Arc<ApprovalRequest>),
     /// Policies that block the action, in place of a thing.
     PolicyBlock(Arc<PolicyBlock>),
@@ -93,8 +97,9 @@ impl Entity {
             Entity::AccessKey(key) => key.revision.clone(),
             Entity::Policy(policy) => policy.revision.clone(),
             Entity::Contract(contract) => contract.revision.clone(),
+            Entity::Provider(provider) => provider.revision.clone(),
             Entity::Request(request) => request.state.word().to_owned(),
-            Entity::PolicyBlock(_) | Entity::Broken(_) | Entity::None => String::new(),
+            Entity::Identity(_) | Entity::PolicyBlock(_) | Entity::Broken(_) | Entity::None => String::new(),
         }
     }
 }

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::releases::{Due, RolloutTransition};
 use super::retention::Overfull;
+use super::sso_commands::{SsoLogout, SsoSignIn};
 use crate::catalog::audit::row::AuditNote;
 use crate::catalog::client_refusals::ClientRefusal;
 #[cfg(feature = "next-level")]
@@ -35,6 +36,7 @@ use crate::model::rule::{Family, RuleDraft};
 use crate::model::service::ServiceDraft;
 use crate::model::service_token::{ServiceTokenChange, ServiceTokenDraft};
 use crate::model::settings::SettingsChange;
+use crate::model::sso::{Bearer, IdentityRequest, ProviderDraft};
 use crate::model::webhook::{WebhookDraft, WebhookTold};
 
 /// Operation on each item of a batch.
@@ -146,6 +148,16 @@ pub enum Command {
     Time(TimeChange),
     /// Namespaces in which clients of xDS have resources.
     XdsSeen(Vec<String>),
+    /// Changes of identity providers, with sealed secrets.
+    Providers(Op, Vec<ProviderDraft>),
+    SsoSignIn(Box<SsoSignIn>),
+    SsoLogout(SsoLogout),
+    /// Deletion of identities, so that their names are free; with `tokens`, of the service tokens of these people.
+    FreeIdentities {
+        items: Vec<IdentityRequest>,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        tokens: bool,
+    },
     /// Command of the level that exists only in tests.
     #[cfg(feature = "next-level")]
     NextLevel(NextLevel),
@@ -278,6 +290,10 @@ impl Command {
             Command::ClientsRefused(items) => Profile::own("client_refused", items.len()),
             Command::Time(change) => Profile { is_own: change.is_own(), ..Profile::new("time", MANAGE, 1) },
             Command::XdsSeen(items) => Profile::own("xds_seen", items.len()),
+            Command::Providers(op, items) => Profile::batch(*op, MANAGE, items.len()),
+            Command::SsoSignIn(_) => Profile::new("login", &[], 1),
+            Command::SsoLogout(_) => Profile::new("logout", &[], 1),
+            Command::FreeIdentities { items, .. } => Profile::new("delete", MANAGE, items.len()),
             #[cfg(feature = "next-level")]
             Command::NextLevel(_) => Profile::own("next_level", 1),
         }
@@ -353,6 +369,8 @@ pub enum Credential {
     Token(TokenHash),
     /// A client certificate in the name of a user.
     Certificate(String),
+    /// A verified token of an identity provider.
+    Bearer(Box<Bearer>),
 }
 
 impl Credential {
@@ -360,6 +378,7 @@ impl Credential {
     pub fn token_id(&self) -> &str {
         match self {
             Credential::Token(hash) => hash.id(),
+            Credential::Bearer(bearer) => &bearer.id,
             Credential::Login | Credential::Certificate(_) => "",
         }
     }

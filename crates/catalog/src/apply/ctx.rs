@@ -2,12 +2,14 @@
 
 use std::cell::Cell;
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::change::ChangeSet;
 use crate::catalog::Catalog;
+use crate::model::sso::SsoAuthor;
 use crate::model::stamp::Stamp;
 use crate::model::time::{Present, Timestamp};
 
@@ -57,13 +59,15 @@ pub struct Ctx {
     pub by: String,
     /// True for an action that was approved, or is an emergency.
     pub(crate) is_approved: bool,
+    /// Claims of an author of an identity provider.
+    pub(crate) author: Option<Arc<SsoAuthor>>,
     drawn: Cell<u32>,
 }
 
 impl Ctx {
     pub fn new(index: u64, time: Timestamp, seed: [u8; 16], request: RequestId, by: impl Into<String>) -> Self {
         let (by, drawn) = (by.into(), Cell::new(0));
-        Ctx { index, time, seed, request, epoch: 0, doubted_ms: 0, by, is_approved: false, drawn }
+        Ctx { index, time, seed, request, epoch: 0, doubted_ms: 0, by, is_approved: false, author: None, drawn }
     }
 
     /// Returns the time for decisions that cannot be undone; it is never ahead of the time that has certainly passed.
@@ -91,8 +95,13 @@ impl Ctx {
     }
 
     /// Copies the context for an approved action in the name of its requester.
-    pub(crate) fn approved(&self, by: &str) -> Ctx {
-        Ctx { is_approved: true, ..self.in_name_of(by) }
+    pub(crate) fn approved(&self, by: &str, author: Option<Arc<SsoAuthor>>) -> Ctx {
+        Ctx { is_approved: true, author, ..self.in_name_of(by) }
+    }
+
+    /// Copies the context for the actions of an author of an identity provider.
+    pub(crate) fn with_author(&self, author: Arc<SsoAuthor>) -> Ctx {
+        Ctx { author: Some(author), ..self.clone() }
     }
 
     /// Skips the numbers and ids that the other context has drawn.

@@ -23,6 +23,7 @@ use crate::model::policy::Policy;
 use crate::model::release::ReleaseOp;
 use crate::model::rule::Rule;
 use crate::model::service::Service;
+use crate::model::sso::Provider;
 use crate::model::webhook::Webhook;
 
 impl Catalog {
@@ -51,7 +52,15 @@ impl Apply<'_> {
         let principal = self.catalog.principal(&asked.credential, self.ctx);
         let (mut head, self_registration) =
             (AuditRow::of_asked(self.ctx, &principal, &mut asked), asked.self_registration);
-        let outcomes = self.dispatch(&principal, self_registration, asked.command);
+        let outcomes = match principal.author() {
+            Some(author) => {
+                let ctx = self.ctx.with_author(author.clone());
+                let outcomes = self.under(&ctx).dispatch(&principal, self_registration, asked.command);
+                self.ctx.draw_after(&ctx);
+                outcomes
+            }
+            None => self.dispatch(&principal, self_registration, asked.command),
+        };
         // The entry may have set the clock.
         head.written = self.catalog.requests.clock();
         self.write_down(head, self_registration);
@@ -139,7 +148,7 @@ impl Apply<'_> {
                 |catalog, item| catalog.target_of_host(item),
                 |apply, item| apply.isolate_instances_of_host(&item)),
             Command::Users(op, items) => self.each_judged(&check(op), items,
-                |catalog, item| catalog.target_of_user(&item.name),
+                |catalog, item| catalog.target_of_account(item),
                 |apply, item| apply.write::<User>(op, &item)),
             Command::ServiceTokens(op, items) => self.each_judged(&check(op), items,
                 |catalog, item| catalog.target_of_token(&item.name),
@@ -184,6 +193,14 @@ impl Apply<'_> {
                 self.changes.did(AuthTarget::of_cluster("user", &self.ctx.by), &outcome);
                 vec![outcome]
             }
+            Command::Providers(op, items) => self.each_judged(&check(op), items,
+                |catalog, item| catalog.target_of_provider(&item.name),
+                |apply, item| apply.write::<Provider>(op, &item)),
+            Command::FreeIdentities { items, tokens } => self.each_judged(&check(Op::Delete), items,
+                |catalog, item| catalog.target_of_identity(item),
+                |apply, item| apply.free_identity(&item, tokens)),
+            Command::SsoSignIn(asked) => vec![self.sso_sign_in(*asked)],
+            Command::SsoLogout(asked) => vec![self.sso_logout(&asked)],
             Command::Bootstrap { cluster_id, admin, level } => {
                 let cluster = Cluster { cluster_id, founded: self.ctx.time, level };
                 vec![self.bootstrap(cluster, admin)]

@@ -16,5 +16,6 @@ mod reserved_names;
 pub(super) mod resource;
 pub mod retention;
 pub mod row;
-mod scope;
+pub(super) mod scope;
+pub(super) mod sso_commands;
 pub mod would_refuse;

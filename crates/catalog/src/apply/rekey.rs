@@ -154,6 +154,9 @@ impl Rebirth {
             | Table::Policy
             | Table::Contract
             | Table::XdsMark
+            | Table::Provider
+            | Table::Identity
+            | Table::TakenToken
             | Table::Audit => return Ok(Some(Cow::Borrowed(value))),
             #[cfg(feature = "next-level")]
             Table::NextLevel => return Ok(Some(Cow::Borrowed(value))),

@@ -79,13 +79,18 @@ impl AuthTarget {
     }
 
     /// Returns a target that belongs to the cluster as a whole.
-    pub(super) fn of_cluster(kind: &'static str, name: impl Into<String>) -> AuthTarget {
+    pub(crate) fn of_cluster(kind: &'static str, name: impl Into<String>) -> AuthTarget {
         AuthTarget { existing: Some(ResourceScope::Cluster), ..AuthTarget::new(kind, "", name) }
     }
 
     /// Sets the scope and the revision of an existing target.
     pub(super) fn at(self, place: ResourceScope, revision: impl Into<String>) -> AuthTarget {
         AuthTarget { existing: Some(place), revision: revision.into(), ..self }
+    }
+
+    /// Sets the state that the audit trail records as the one before.
+    pub(crate) fn with_revision(self, revision: String) -> AuthTarget {
+        AuthTarget { revision, ..self }
     }
 
     pub(super) fn to(mut self, place: ResourceScope) -> AuthTarget {

@@ -105,7 +105,8 @@ impl Apply<'_> {
         let Some(payload) = request.payload.as_deref() else { return no_such_request() };
         let target = self.catalog.target_of_request(request, payload);
         let requester = &request.created.by;
-        let requesting = AccountAt { person: &request.person, ..AccountAt::from(&request.created) };
+        let author = request.author.as_deref();
+        let requesting = AccountAt { person: &request.person, author, ..AccountAt::from(&request.created) };
         let refused = match self.catalog.access.grants_of(requesting, self.ctx.sure()) {
             Some(grants) => self.catalog.refuse_payload(&grants, payload, &target),
             None => Some(refused("its requester may not any more")),
@@ -113,7 +114,8 @@ impl Apply<'_> {
         let outcome = match refused {
             Some(refused) => refused,
             None => {
-                let (acting, Payload { act, snapshot, .. }) = (self.ctx.approved(requester), payload.clone());
+                let (acting, Payload { act, snapshot, .. }) =
+                    (self.ctx.approved(requester, request.author.clone()), payload.clone());
                 let outcome = self.under(&acting).carry_out(act, snapshot);
                 self.ctx.draw_after(&acting);
                 outcome

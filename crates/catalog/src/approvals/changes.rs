@@ -104,7 +104,7 @@ impl Apply<'_> {
         if !may(Verb::Release) || !may(Verb::Approve) || !demands.may_approve_all(&holder.grants) {
             return refused("an emergency needs release and approve");
         }
-        let acting = self.ctx.approved(&self.ctx.by);
+        let acting = self.ctx.approved(&self.ctx.by, self.ctx.author.clone());
         let outcome = self.under(&acting).carry_out(act, None);
         self.ctx.draw_after(&acting);
         if outcome.code == Code::ExecuteSuccess
@@ -175,6 +175,7 @@ impl Apply<'_> {
             reason: String::new(),
             created: self.ctx.stamp(),
             person: holder.person.clone(),
+            author: holder.author.clone(),
             modified: self.ctx.stamp(),
             payload: Some(Box::new(payload)),
             part_of: head.as_ref().map(|head| head.id.clone()).unwrap_or_default(),

@@ -101,7 +101,8 @@ impl Catalog {
         given: &GivenApproval,
         request: &ApprovalRequest,
     ) -> Option<Grants> {
-        let account = AccountAt { name: &given.user, time: given.time, person: &given.person };
+        let account =
+            AccountAt { name: &given.user, time: given.time, person: &given.person, author: given.author.as_deref() };
         let grants = self.access.grants_of(account, now.sure);
         grants.filter(|grants| self.may_approve(now, grants, request))
     }
@@ -210,6 +211,7 @@ impl Apply<'_> {
                 time: self.ctx.time,
                 comment: comment.to_owned(),
                 person: holder.person.clone(),
+                author: holder.author.clone(),
             });
             one.modified = self.ctx.stamp();
         }

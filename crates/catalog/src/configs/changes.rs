@@ -27,7 +27,6 @@ use crate::model::content::Content;
 use crate::model::is_stale;
 use crate::model::properties;
 use crate::model::release::{Pin, ReleaseOp, publishable};
-use crate::model::rollout::StagedRollout;
 
 pub(crate) fn md5_of(content: &str) -> String {
     hex::encode(Md5::digest(content))
@@ -240,10 +239,7 @@ impl Apply<'_> {
             labels: draft.labels().to_vec(),
             client_percent: draft.share(),
             plan: None,
-            rollout: draft
-                .plan
-                .clone()
-                .map(|plan| Box::new(StagedRollout::begin(plan, self.ctx.time, self.ctx.is_approved))),
+            rollout: draft.plan.clone().map(|plan| Box::new(self.begin_rollout(plan))),
             version,
             active: true,
             created: self.ctx.stamp(),

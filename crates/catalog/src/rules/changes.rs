@@ -13,7 +13,6 @@ use crate::catalog::resource::StoredResource;
 use crate::model::code::{Code, Refusal};
 use crate::model::is_stale;
 use crate::model::release::{Pin, ReleaseOp, ReleaseType, publishable};
-use crate::model::rollout::StagedRollout;
 use crate::model::rule::release::{RuleRelease, RuleReleaseDraft};
 use crate::model::rule::{Family, Rule, RuleDraft};
 use crate::model::time::Timestamp;
@@ -209,10 +208,7 @@ impl Apply<'_> {
             client_labels: draft.labels().to_vec(),
             client_percent: draft.share(),
             plan: None,
-            rollout: draft
-                .plan
-                .clone()
-                .map(|plan| Box::new(StagedRollout::begin(plan, self.ctx.time, self.ctx.is_approved))),
+            rollout: draft.plan.clone().map(|plan| Box::new(self.begin_rollout(plan))),
             version: 0,
             active: true,
             rule,

@@ -38,6 +38,7 @@ fn removed(applied: &Applied) -> Vec<TokenHash> {
             ctime: Timestamp(0),
             expires: Timestamp(0),
             from: Default::default(),
+            sso: None,
         }
         .key()
     };
@@ -96,7 +97,7 @@ proptest! {
                     let is_there = bench.catalog.access.user_named(names[user]).is_some();
                     let expires = Timestamp(now).plus_ms(limits::TOKEN_LIFETIME_MS);
                     let token = Token { hash: hash.clone(), user_id: user_id.clone(), ctime: Timestamp(now), expires,
-                        from: Default::default() };
+                        from: Default::default(), sso: None };
                     let expected = if is_there { walked.sign_in(token) } else { Vec::new() };
                     (Command::SignIn { hash, user_id, password: PasswordHash::default(), from: Default::default() },
                         expected)
@@ -144,6 +145,7 @@ fn one_login_too_many_ends_the_oldest() {
             ctime: now,
             expires,
             from: Default::default(),
+            sso: None,
         });
         assert_eq!(removed(&bench.apply_as(&ctx, sign_in(number))), expected, "login {number}");
     }

@@ -25,6 +25,7 @@ use crate::model::policy::PolicyDraft;
 use crate::model::release::{Action, ReleaseOp, ReleaseType, publishable};
 use crate::model::rule::Family;
 use crate::model::service_token::{Rotation, ServiceTokenChange, ServiceTokenDraft};
+use crate::model::sso::{Claims, IdentityRequest, ProviderDraft};
 use crate::model::webhook::{WebhookDraft, WebhookTold};
 
 /// Reasons why a planned release could not be published: in its row, its history, and its event.
@@ -67,6 +68,12 @@ pub(super) fn commands() -> Vec<Command> {
     let releases = || vec![release("x", "r")];
     let due = |thing| Due { thing, release_name: "r".into(), at: Timestamp(1) };
     let password_hash = PasswordHash("h".into());
+    let provider = || ProviderDraft {
+        issuer: Some("https://x".into()),
+        client_id: Some("c".into()),
+        ..ProviderDraft { name: name(), ..ProviderDraft::default() }
+    };
+    let identity = || IdentityRequest { provider: name(), sub: "1".into() };
     let mut commands = Vec::new();
     for op in [Op::Create, Op::Update, Op::Delete] {
         commands.extend([
@@ -83,6 +90,8 @@ pub(super) fn commands() -> Vec<Command> {
             Command::Instances(op, on_host()),
             Command::Policies(op, vec![PolicyDraft { name: name(), ..PolicyDraft::default() }]),
             Command::Contracts(op, vec![ContractDraft { name: name(), ..ContractDraft::default() }]),
+            Command::Providers(op, vec![provider()]),
+            Command::Users(op, vec![UserDraft { identity: Some(identity()), ..UserDraft::default() }]),
         ]);
         commands.extend(Family::ALL.iter().map(|family| Command::Rules(op, vec![rule(*family, "x")])));
     }
@@ -117,6 +126,21 @@ pub(super) fn commands() -> Vec<Command> {
             from: Default::default(),
         },
         Command::SignOut { hash: hash() },
+        Command::SsoSignIn(Box::new(SsoSignIn {
+            hash: hash(),
+            provider: "none".into(),
+            claims: Claims::parse(r#"{"sub":"1"}"#).expect("claims"),
+            digest: "d".into(),
+            from: Default::default(),
+        })),
+        Command::SsoLogout(SsoLogout {
+            provider: "none".into(),
+            sid: Some("s".into()),
+            sub: None,
+            jti: "j".into(),
+            expires: Timestamp(1),
+        }),
+        Command::FreeIdentities { items: vec![identity()], tokens: true },
         Command::ChangeTokens(vec![change(None)]),
         Command::ChangeTokens(vec![change(Some(Rotation { hash: hash(), overlap_s: 1 }))]),
         Command::EndSessions(vec!["x".into()]),

@@ -19,6 +19,7 @@
 mod tests;
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -229,6 +230,21 @@ impl Grants {
     /// Returns a grant of a role on everything.
     pub fn all(role: Role) -> Grants {
         Grants::new([Grant::of(role)])
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns these grants and others, each once.
+    pub fn with(&self, others: &Grants) -> Grants {
+        match (self.is_empty(), others.is_empty()) {
+            (_, true) => self.clone(),
+            (true, _) => others.clone(),
+            _ => Grants::new(
+                self.iter().chain(others.iter()).cloned().collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>(),
+            ),
+        }
     }
 
     /// Checks grants of a request.

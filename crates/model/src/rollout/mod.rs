@@ -7,12 +7,15 @@
 mod guard;
 pub mod typed;
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::audience::{Audience, ClientPercent};
 use super::code::{Code, Refusal};
 use super::release::{ReleaseOp, ReleaseType};
+use super::sso::SsoAuthor;
 use super::time::Timestamp;
 use super::wire::{Uint32, Uint64, wire_enum};
 use super::{limits, name};
@@ -133,11 +136,20 @@ pub struct StagedRollout {
     /// True if the publication was approved with all its steps, as the policies required then.
     #[serde(default, skip_serializing_if = "super::is_false")]
     pub approved: bool,
+    /// Claims of an author of an identity provider, while the rollout has not ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub author: Option<Arc<SsoAuthor>>,
 }
 
 impl StagedRollout {
     pub fn begin(plan: RolloutPlan, now: Timestamp, approved: bool) -> StagedRollout {
         StagedRollout { plan, step: 1, since: now, approved, ..StagedRollout::default() }
+    }
+
+    /// Returns the same rollout, without the claims of its author if it has ended.
+    pub fn without_spent_claims(self) -> StagedRollout {
+        let author = self.author.clone().filter(|_| self.is_live());
+        StagedRollout { author, ..self }
     }
 
     /// Reports whether the rollout has not ended.

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{Claims, invalid, provider};
+use super::{Claims, SEPARATOR, invalid, provider};
 use crate::model::code::Refusal;
 use crate::model::limits;
 use crate::model::time::Timestamp;
@@ -62,6 +62,15 @@ impl SsoIdentity {
     }
 }
 
+/// A person or program with its claims at the time of an act, as its requests, approvals and schedules keep it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SsoAuthor {
+    /// Id of the provider.
+    pub provider: String,
+    pub key: IdentityKey,
+    pub claims: Claims,
+}
+
 /// Sign-in of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SsoLogin {
@@ -91,10 +100,41 @@ pub struct Bearer {
     pub id: String,
 }
 
+impl SsoLogin {
+    pub fn author(&self) -> SsoAuthor {
+        let SsoLogin { provider, key, claims, .. } = self.clone();
+        SsoAuthor { provider, key, claims }
+    }
+}
+
 impl Bearer {
+    pub fn author(&self) -> SsoAuthor {
+        SsoAuthor { provider: self.provider.clone(), key: self.key(), claims: self.claims.clone() }
+    }
+
     pub fn key(&self) -> IdentityKey {
         IdentityKey { issuer: self.issuer.clone(), sub: self.sub.clone() }
     }
+}
+
+/// Person of a provider to whom an administrator grants rights by hand.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SsoUser {
+    /// Id of the provider.
+    pub provider: String,
+    pub key: IdentityKey,
+}
+
+/// A person that was deleted, and the service tokens that belong to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FreedIdentity {
+    pub identity: SsoIdentity,
+    /// Name of the person, with the provider.
+    pub name: String,
+    /// Names of its service tokens.
+    pub tokens: Vec<String>,
+    /// True if these were ended with it.
+    pub ended: bool,
 }
 
 /// An identity in a request.
@@ -110,5 +150,11 @@ impl IdentityRequest {
     pub fn check(&self) -> Result<(), Refusal> {
         provider::check_name("provider", &self.provider)?;
         check_sub(&self.sub)
+    }
+
+    /// Returns the name of the account with the rights that are granted by hand: `PROVIDER:SUB`. No local user has such
+    /// a name.
+    pub fn account(&self) -> String {
+        format!("{}{SEPARATOR}{}", self.provider, self.sub)
     }
 }

@@ -14,7 +14,9 @@ mod tests;
 
 pub use binding::{Binding, Condition};
 pub use claims::Claims;
-pub use identity::{Bearer, IdentityKey, IdentityRequest, SsoIdentity, SsoLogin, check_sub};
+pub use identity::{
+    Bearer, FreedIdentity, IdentityKey, IdentityRequest, SsoAuthor, SsoIdentity, SsoLogin, SsoUser, check_sub,
+};
 pub use provider::{Provider, ProviderDraft};
 pub use request::ProviderRequest;
 

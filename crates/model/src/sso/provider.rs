@@ -11,7 +11,6 @@ use crate::model::access_key::SealedSecret;
 use crate::model::code::{Code, Refusal};
 use crate::model::draft::{lay_over, sparse};
 use crate::model::grant::Grants;
-use crate::model::service_token::TOKEN_HOLDER;
 use crate::model::stamp::Stamp;
 use crate::model::{host, limits, name};
 
@@ -222,6 +221,9 @@ impl ProviderDraft {
     }
 }
 
+/// Name that no provider has: it begins the names of service tokens.
+pub(super) const TOKEN: &str = "token";
+
 /// Checks the name of a provider, which is a part of the names of its people and of addresses.
 pub(super) fn check_name(field: &str, value: &str) -> Result<(), Refusal> {
     let is_good = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
@@ -229,8 +231,8 @@ pub(super) fn check_name(field: &str, value: &str) -> Result<(), Refusal> {
         let most = limits::PROVIDER_NAME_CHARS_MAX;
         return Err(invalid(format!("{field} has to be 1 to {most} lower-case letters, digits and -")));
     }
-    if TOKEN_HOLDER.strip_suffix(SEPARATOR) == Some(value) {
-        return Err(invalid(format!("{field}: the names that begin with {TOKEN_HOLDER} are those of service tokens")));
+    if value == TOKEN {
+        return Err(invalid(format!("{field}: names that begin with {TOKEN}{SEPARATOR} are those of service tokens")));
     }
     Ok(())
 }

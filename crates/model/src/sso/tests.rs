@@ -222,6 +222,12 @@ fn the_client_of_the_command_line_is_public() {
 }
 
 #[test]
+fn no_provider_has_the_names_of_service_tokens() {
+    let holder = crate::model::service_token::TOKEN_HOLDER;
+    assert_eq!(holder.strip_suffix(SEPARATOR), Some(provider::TOKEN));
+}
+
+#[test]
 fn a_person_is_one_issuer_and_sub() {
     let key = |issuer: &str, sub: &str| IdentityKey { issuer: issuer.into(), sub: sub.into() }.person();
     assert_eq!(key("https://a", "1"), "7807559fc82f80eb9e359cb1e083c82f");

@@ -148,7 +148,9 @@ macro_rules! release_accessors {
         }
 
         fn author_at(&self) -> AccountAt<'_> {
-            AccountAt::from(&self.created)
+            let planned = self.plan.as_ref().and_then(|plan| plan.author.as_deref());
+            let author = planned.or_else(|| self.rollout.as_ref()?.author.as_deref());
+            AccountAt { author, ..AccountAt::from(&self.created) }
         }
 
         fn in_state(&self, ctx: &Ctx, state: TargetState) -> Self {
@@ -166,6 +168,7 @@ macro_rules! release_accessors {
         }
 
         fn with_rollout_state(&self, ctx: &Ctx, rollout: StagedRollout) -> Self {
+            let rollout = rollout.without_spent_claims();
             let client_percent = Some(rollout.plan.share(rollout.step));
             let client_percent = if rollout.is_live() { client_percent } else { self.client_percent.clone() };
             $release { client_percent, rollout: Some(Box::new(rollout)), modified: ctx.stamp(), ..self.clone() }
@@ -278,7 +281,7 @@ impl Apply<'_> {
             self.remember(&*release, action, from.as_deref(), comment);
             return Outcome::done(R::into_entity(release));
         };
-        let plan = Plan { at, failed: String::new(), approved: self.ctx.is_approved };
+        let plan = Plan { at, failed: String::new(), approved: self.ctx.is_approved, author: self.ctx.author.clone() };
         besides(self);
         let release = release.in_state(self.ctx, TargetState::Planned(plan)).insert(self);
         self.remember(&*release, Action::Schedule, from.as_deref(), comment);

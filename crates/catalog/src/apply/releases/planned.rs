@@ -102,7 +102,7 @@ impl Apply<'_> {
         };
         let from = release.in_force(self.catalog);
         // The text becomes part of hashed rows, so it must not change within a level (`tests::words`).
-        let plan = Plan { at: due.at, failed: refusal.detail.clone(), approved: false };
+        let plan = Plan { at: due.at, failed: refusal.detail.clone(), approved: false, author: None };
         let failed = release.in_state(self.ctx, TargetState::Planned(plan)).insert(self);
         self.remember(&*failed, Action::Failed, from.as_deref(), &refusal.detail);
         failed.enforce_retention(self);

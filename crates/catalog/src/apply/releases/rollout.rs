@@ -13,7 +13,7 @@ use crate::catalog::history::Thing;
 use crate::model::code::{Code, Refusal};
 use crate::model::policy::Gate;
 use crate::model::release::{Action, ReleaseOp};
-use crate::model::rollout::{Guard, RolloutAction, RolloutState, StagedRollout};
+use crate::model::rollout::{Guard, RolloutAction, RolloutPlan, RolloutState, StagedRollout};
 
 /// Change of a rollout that the leader found due.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -215,6 +215,12 @@ impl Apply<'_> {
     fn halt<R: Releasable>(&mut self, release: &R, rollout: StagedRollout) -> Outcome {
         let reason = rollout.reason.clone();
         self.roll(release, rollout, (Action::RolloutPaused, &reason))
+    }
+
+    /// Returns the rollout of a new release of this entry's author.
+    pub(crate) fn begin_rollout(&self, plan: RolloutPlan) -> StagedRollout {
+        let author = self.ctx.author.clone();
+        StagedRollout { author, ..StagedRollout::begin(plan, self.ctx.time, self.ctx.is_approved) }
     }
 
     /// Changes the dates of live rollouts for which `moved` returns a new state.

@@ -27,6 +27,7 @@ fn kept(person: &str, number: usize, state: RequestState, comment: &str) -> Appr
         reason: String::new(),
         created: stamp(number),
         person: person.into(),
+        author: None,
         modified: stamp(number),
         payload: None,
         set: String::new(),
