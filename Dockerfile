@@ -19,6 +19,7 @@ COPY crates/documents/Cargo.toml crates/documents/
 COPY crates/model/Cargo.toml crates/model/
 COPY crates/oidc/Cargo.toml crates/oidc/
 COPY crates/outbound/Cargo.toml crates/outbound/
+COPY crates/polaris/Cargo.toml crates/polaris/
 COPY crates/tasks/Cargo.toml crates/tasks/
 COPY crates/validate/Cargo.toml crates/validate/
 COPY scripts/lib.sh scripts/native.sh scripts/

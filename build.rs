@@ -6,6 +6,8 @@ use std::{env, error, fs, io};
 use prost::Message;
 
 const PROTOS: &str = "proto";
+/// Folder whose messages are generated in `crates/polaris`.
+const POLARIS: &str = "polaris";
 
 fn main() -> Result<(), Box<dyn error::Error>> {
     println!("cargo::rerun-if-changed=build.rs");
@@ -31,6 +33,9 @@ fn main() -> Result<(), Box<dyn error::Error>> {
 fn protos_in(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
+        if path.file_name().is_some_and(|name| name == POLARIS) {
+            continue;
+        }
         if path.is_dir() {
             protos_in(&path, files)?;
         } else if path.extension().is_some_and(|extension| extension == "proto") {

@@ -54,6 +54,7 @@
 //! crates/tasks           tasks and threads; ends the process after a panic
 //! crates/catalog         all replicated state as plain maps, changed by apply alone
 //! crates/documents       bodies of the management API as JSON: parsing, and the written form of rules
+//! crates/polaris         messages of Polaris' gRPC, and the mapping of services, rules and config files to them
 //! crates/validate        checks of received contents by parsers and engines of others
 //!   bundle               zip archives of config files, read within limits
 //!   contracts            validation of config files and rules by schemas and expressions; never called by apply
@@ -249,5 +250,6 @@ pub use thuban_catalog as catalog;
 pub use thuban_model as model;
 pub use thuban_oidc as oidc;
 use thuban_outbound as outbound;
+pub use thuban_polaris as polaris;
 pub use thuban_tasks as tasks;
 pub use thuban_validate::{bundle, contracts, well_formed};
