@@ -28,7 +28,8 @@ use crate::model::is_stale;
 use crate::model::properties;
 use crate::model::release::{Pin, ReleaseOp, publishable};
 
-pub(crate) fn md5_of(content: &str) -> String {
+/// Returns the MD5 of a content in hex, as releases have it.
+pub fn md5_of(content: &str) -> String {
     hex::encode(Md5::digest(content))
 }
 

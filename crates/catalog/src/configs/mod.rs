@@ -28,7 +28,7 @@ use crate::model::config_lookup::{ClientLabels, Released};
 use crate::model::content::ContentDigest;
 use crate::model::text::NameFilter;
 use active::ActiveConfigs;
-pub(crate) use changes::md5_of;
+pub use changes::md5_of;
 use contents::{ConfigContents, StoredContent};
 use filters::newest_release_first;
 pub use filters::{FileFilter, GroupFilter};

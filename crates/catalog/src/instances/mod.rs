@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::ops::{AddAssign, Bound, SubAssign};
 use std::sync::Arc;
 
-use imbl::OrdMap;
+use imbl::{OrdMap, OrdSet};
 
 use super::change::ChangeSet;
 use super::index::list_index::{Indexed, ListIndex, TextFilter};
@@ -112,6 +112,8 @@ pub struct Instances {
     all: ListIndex<Instance>,
     /// Instances by service; only services that have any.
     by_service: Names<OfService>,
+    /// Ids of instances by host.
+    by_host: OrdMap<Arc<str>, OrdSet<Arc<str>>>,
     /// Counts by namespace; only namespaces that have instances.
     of_namespace: OrdMap<Arc<str>, InstanceCounts>,
     counts: InstanceCounts,
@@ -218,6 +220,11 @@ impl Instances {
         self.service(namespace, service).into_iter().flat_map(|service| service.by_id.values())
     }
 
+    /// Returns the instances on a host, by id.
+    pub fn on_host(&self, host: &str) -> impl Iterator<Item = &Arc<Instance>> {
+        self.by_host.get(host).into_iter().flatten().filter_map(|id| self.all.get(id))
+    }
+
     /// Returns the instances after `after`, by id.
     pub fn behind(&self, after: &str) -> impl Iterator<Item = &Arc<Instance>> {
         self.all.behind(after)
@@ -312,6 +319,11 @@ impl Instances {
 
     fn unlink(&mut self, instance: &Instance) {
         self.all.remove(&instance.id);
+        let on_host = in_place(&mut self.by_host, &instance.host);
+        on_host.remove(instance.id.as_str());
+        if on_host.is_empty() {
+            self.by_host.remove(instance.host.as_str());
+        }
         let (namespace, service) = (instance.namespace.as_str(), instance.service.as_str());
         let (left, counts) = (self.by_service.or_default(namespace, service), InstanceCounts::of(instance));
         left.by_id.remove(instance.id.as_str());
@@ -333,6 +345,7 @@ impl Instances {
         }
         let instance = Arc::new(instance);
         self.all.insert(instance.clone());
+        in_place(&mut self.by_host, &instance.host).insert(instance.id.as_str().into());
         let (namespace, counts) = (instance.namespace.as_str(), InstanceCounts::of(&instance));
         let service = self.by_service.or_default(namespace, &instance.service);
         service.counts += counts;

@@ -266,3 +266,20 @@ fn what_is_applied_to_a_fork_is_what_would_be_applied_in_place() {
     assert_eq!(read.instances, bench.catalog.instances, "readers see what was");
     assert_eq!((read.instances.counts().healthy, beside.instances.counts().healthy), (300, 0));
 }
+
+#[test]
+fn instances_are_found_by_their_host() {
+    let mut bench = Bench::default();
+    let three = || vec![instance("a", "x", "h1", 80), instance("a", "x", "h1", 81), instance("b", "y", "h1", 80)];
+    let ports = |bench: &Bench, host: &str| {
+        let mut ports: Vec<_> =
+            bench.catalog.instances.on_host(host).map(|one| (one.service.clone(), one.port)).collect();
+        ports.sort();
+        ports
+    };
+    bench.apply(register(three()));
+    bench.apply(register(three()));
+    assert_eq!(ports(&bench, "h1"), [("x".to_owned(), 80), ("x".to_owned(), 81), ("y".to_owned(), 80)]);
+    bench.apply(Command::Instances(Op::Delete, vec![instance("a", "x", "h1", 80)]));
+    assert_eq!((ports(&bench, "h1").len(), ports(&bench, "h2").len()), (2, 0));
+}
