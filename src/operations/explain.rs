@@ -16,6 +16,7 @@ use crate::model::mesh::warning::Warning;
 use crate::model::mesh::{beside, callee};
 use crate::model::rule::{Family, Rule};
 use crate::model::text::NameFilter;
+use crate::polaris::carried::SdkExtent;
 use crate::sentences::{self, Language};
 
 impl Operations {
@@ -189,6 +190,7 @@ fn add_surroundings(explanation: &mut Explanation<'_>, judged: &[Candidate], cro
         .collect();
     let displaced = beside::displaced(rules);
     for candidate in &mut explanation.candidates {
+        SdkExtent::of(candidate.rule).add_to(&mut candidate.carried_out_by);
         let of_instances = crowded.iter().filter(|(id, _)| id == candidate.rule_id).flat_map(|(_, warnings)| warnings);
         of_instances.for_each(|warning| candidate.carried_out_by.add(warning));
         if let Some((first, _)) = displaced.iter().find(|(_, behind)| behind.id == candidate.rule_id) {

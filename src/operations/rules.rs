@@ -18,6 +18,7 @@ use crate::model::release::ReleaseOp;
 use crate::model::rule::release::RuleReleaseDraft;
 use crate::model::rule::traffic::ServiceKey;
 use crate::model::rule::{Body, Family, Rule, RuleDraft};
+use crate::polaris::carried::SdkExtent;
 
 /// Weight of one instance in bytes, comparable with the size of a rule.
 const INSTANCE_BYTES: usize = 64;
@@ -103,6 +104,7 @@ impl Operations {
         let bytes = bytes_of(&rule) + instances_beside(&view, &rule);
         let work = move || {
             let mut by = CarriedOutBy::of(&rule);
+            SdkExtent::of(&rule).add_to(&mut by);
             surroundings(&view, &rule).iter().for_each(|warning| by.add(warning));
             by
         };

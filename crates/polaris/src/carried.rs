@@ -2,7 +2,7 @@
 
 use super::loss::Loss;
 use super::{breakers, limits, nearby, probes, routing};
-use crate::model::mesh::carried::Extent;
+use crate::model::mesh::carried::{CarriedOutBy, Extent};
 use crate::model::rule::Rule;
 
 /// Extent to which SDKs carry out a rule, and the parts that they do not.
@@ -29,5 +29,10 @@ impl SdkExtent {
             false => Extent::No,
         };
         SdkExtent { extent, losses }
+    }
+
+    /// Adds the extent to those of other clients.
+    pub fn add_to(&self, by: &mut CarriedOutBy) {
+        by.set_polaris(self.extent, self.losses.iter().map(Loss::to_string).collect());
     }
 }

@@ -50,7 +50,8 @@ def warnings_of(carried, client):
     if client.library:
         reason = carried["grpc_libraries"][client.library]["reason"]
         return [warning for warning in carried["warnings"] if warning in reason]
-    return carried["warnings"] if carried["envoy"] != "yes" or client.is_gateway else []
+    of_xds = [warning for warning in carried["warnings"] if warning.startswith("W")]
+    return of_xds if carried["envoy"] != "yes" or client.is_gateway else []
 
 
 # --- which instances ---

@@ -1,4 +1,4 @@
-//! Extent to which xDS clients carry out a rule, per dialect, kind of proxy and gRPC library.
+//! Extent to which xDS clients carry out a rule, per dialect, kind of proxy and gRPC library, and SDKs of Polaris.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -50,7 +50,7 @@ pub struct ByLibrary {
     pub node: ExtentOfClient,
 }
 
-/// Extents to which xDS clients carry out a rule, and the parts that they do not.
+/// Extents to which clients carry out a rule, and the parts that they do not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CarriedOutBy {
     /// gRPC clients without a proxy: the lowest extent of their libraries.
@@ -59,7 +59,10 @@ pub struct CarriedOutBy {
     /// Proxies.
     pub envoy: Extent,
     pub envoy_proxies: ByProxy,
-    /// Warnings as `W4: …`, with the place in the rule.
+    /// SDKs of Polaris.
+    pub polaris: Extent,
+    pub polaris_sdks: ExtentOfClient,
+    /// Warnings as `W4: …`, or `P4: …` for SDKs of Polaris, with the place in the rule.
     pub warnings: Vec<String>,
 }
 
@@ -142,7 +145,14 @@ impl CarriedOutBy {
         self.warnings.push(warning.to_string());
     }
 
-    /// Returns the extents of a rule, as if it were enabled.
+    /// Sets the extent for SDKs of Polaris, which are served another form, with the parts that they do not carry out.
+    pub fn set_polaris(&mut self, word: Extent, losses: Vec<String>) {
+        self.polaris = word;
+        self.polaris_sdks = ExtentOfClient { word, reason: losses.join("; ") };
+        self.warnings.extend(losses);
+    }
+
+    /// Returns the extents of a rule, as if it were enabled; for SDKs of Polaris without their losses.
     pub fn of(rule: &Rule) -> Self {
         let warnings = warnings(rule);
         let envoy = match warnings.iter().any(|warning| warning.is_about(Dialect::Envoy)) {
@@ -156,6 +166,8 @@ impl CarriedOutBy {
             grpc_libraries,
             envoy,
             envoy_proxies: ByProxy::of(rule, &warnings),
+            polaris: Extent::Yes,
+            polaris_sdks: ExtentOfClient { word: Extent::Yes, reason: String::new() },
             warnings: warnings.iter().map(Warning::to_string).collect(),
         }
     }
