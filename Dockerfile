@@ -63,7 +63,7 @@ WORKDIR /var/lib/thuban
 VOLUME /var/lib/thuban
 # Management API, config clients, other nodes, gRPC twice. The first starts with --tls-cert and --tls-key, or with
 # --insecure-http; THUBAN_ENDPOINT (and THUBAN_CA_FILE) tell the health check which.
-EXPOSE 8090 8890 8190 8091 15010
+EXPOSE 8090 8890 8190 8091 8093 15010
 HEALTHCHECK --interval=5s --timeout=3s --start-period=60s --retries=3 \
     CMD ["thuban", "health"]
 ENTRYPOINT ["thuban"]

@@ -6,8 +6,6 @@ use std::{env, error, fs, io};
 use prost::Message;
 
 const PROTOS: &str = "proto";
-/// Folder whose messages are generated in `crates/polaris`.
-const POLARIS: &str = "polaris";
 
 fn main() -> Result<(), Box<dyn error::Error>> {
     println!("cargo::rerun-if-changed=build.rs");
@@ -25,6 +23,8 @@ fn main() -> Result<(), Box<dyn error::Error>> {
         .build_client(false)
         .build_transport(false)
         .extern_path(".google.protobuf.Any", "crate::proto::Any")
+        // The messages of Polaris are generated in `crates/polaris`.
+        .extern_path(".v1", "::thuban_polaris::v1")
         .include_file("proto.rs")
         .compile_fds_with_config(descriptors, config)?;
     Ok(())
@@ -33,9 +33,6 @@ fn main() -> Result<(), Box<dyn error::Error>> {
 fn protos_in(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
-        if path.file_name().is_some_and(|name| name == POLARIS) {
-            continue;
-        }
         if path.is_dir() {
             protos_in(&path, files)?;
         } else if path.extension().is_some_and(|extension| extension == "proto") {

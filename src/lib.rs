@@ -10,7 +10,7 @@
 //! ```text
 //! cli, server            command line: commands that run nodes or work on their data; start-up and shutdown of a node
 //! console                web pages, on the management port; uses api only for the JSON form of rules
-//! grpc                   gRPC services (8091, 15010): xDS, client status, health, reflection
+//! grpc                   gRPC services (8091, 8093, 15010): xDS, Polaris, client status, health, reflection
 //! api      compat        the two public surfaces: management (8090), config clients (8890)
 //! xds                    resources for proxies and gRPC clients, and the state of their streams
 //! reads                  reads by clients from the applied state: read barrier, held reads, discovery, config

@@ -1,7 +1,8 @@
 //! Messages and services of gRPC, generated from the folder `proto`.
 //!
-//! The files declare only the messages and fields that are sent or read, with Envoy's packages and numbers. Undeclared
-//! fields are dropped when a message is decoded.
+//! The files declare only the messages and fields that are sent or read, with Envoy's and Polaris' packages and
+//! numbers. Undeclared fields are dropped when a message is decoded. The messages of Polaris are those of
+//! [`crate::polaris`]; only its services are generated here.
 
 use bytes::Bytes;
 
@@ -29,4 +30,4 @@ mod generated {
     include!(concat!(env!("OUT_DIR"), "/proto.rs"));
 }
 
-pub use generated::{envoy, google};
+pub use generated::{envoy, google, v1 as polaris};

@@ -101,7 +101,7 @@ struct SubscriberView {
     node: NodeId,
     /// True if the client has the release that it should have now.
     current: bool,
-    /// `xds`, `discover` or `apollo`.
+    /// `xds`, `polaris`, `discover` or `apollo`.
     protocol: &'static str,
     /// Identity that an xDS client reports.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -234,6 +234,7 @@ pub(crate) fn given(text: String) -> Option<String> {
 fn protocol_of(thing: &Thing, client: &Subscription) -> &'static str {
     match thing {
         _ if client.is_xds => "xds",
+        _ if client.is_polaris => "polaris",
         Thing::Rule(..) => "discover",
         Thing::File(_) => "apollo",
     }

@@ -77,7 +77,7 @@ impl ClientRequest {
     /// Returns the client in the form in which the register of clients stores it.
     pub(super) fn reader(&self, hold: Duration) -> Reader<'_> {
         let (agent, origin, connection) = (self.agent(), Origin::of_any(self.address), self.address);
-        Reader { agent, origin, hold, connection, is_named: self.named_address().is_some() }
+        Reader { agent, origin, hold, connection, is_named: self.named_address().is_some(), is_polaris: false }
     }
 
     /// Returns the client in the form that authentication uses.

@@ -75,6 +75,11 @@ pub struct Surface<S> {
 impl<S: ConfigSource> Surface<S> {
     pub fn new(source: S, settings: CompatSettings, metrics: Arc<Metrics>) -> Self {
         let reads = ConfigReads::new(source, metrics, settings.auth_required, settings.render_cache_bytes);
+        Surface::over(reads, settings)
+    }
+
+    /// Creates the surface over reads that other surfaces share.
+    pub fn over(reads: ConfigReads<S>, settings: CompatSettings) -> Self {
         Surface { reads, settings: Arc::new(settings) }
     }
 }

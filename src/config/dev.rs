@@ -26,7 +26,8 @@ pub struct DevArgs {
     #[arg(long, default_value_t = COMPAT_PORT)]
     pub compat_port: u16,
 
-    /// Port for gRPC on 127.0.0.1, with xDS for Envoy and for gRPC clients without a proxy; 0 for a free one
+    /// Port for gRPC on 127.0.0.1, with xDS for Envoy and for gRPC clients without a proxy, and the services of Polaris
+    /// for its SDKs, which are on 8093 too unless another port is given; 0 for a free one
     #[arg(long, default_value_t = grpc::GRPC_PORT)]
     pub grpc_port: u16,
 
@@ -54,7 +55,7 @@ impl DevArgs {
             compat_addr: SocketAddr::from(([127, 0, 0, 1], self.compat_port)),
             metrics_addr: None,
             peer_addr: None,
-            grpc_addrs: vec![SocketAddr::from(([127, 0, 0, 1], self.grpc_port))],
+            grpc_addrs: grpc::on_loopback(self.grpc_port),
             advertise_api: None,
             advertise_compat: None,
             advertise_grpc: None,

@@ -9,6 +9,8 @@ use super::faults::Faults;
 use crate::model::host;
 
 pub(super) const GRPC_PORT: u16 = 8091;
+/// Port at which SDKs of Polaris read config files unless they are configured otherwise.
+const POLARIS_CONFIG_PORT: u16 = 8093;
 /// Value that disables the listeners.
 const OFF: &str = "off";
 const ADDRESSES_MAX: usize = 16;
@@ -16,8 +18,14 @@ const ADDRESSES_MAX: usize = 16;
 /// Settings of the listeners of gRPC.
 #[derive(Args, Clone, Debug)]
 pub struct GrpcArgs {
-    /// Addresses for gRPC, separated by commas, with xDS for Envoy and for proxyless gRPC clients; `off` for none
-    #[arg(long, env = "THUBAN_GRPC_ADDR", default_value = "0.0.0.0:8091,0.0.0.0:15010", value_name = "ADDRESSES")]
+    /// Addresses for gRPC, separated by commas, with xDS for Envoy and for proxyless gRPC clients, and the services of
+    /// Polaris for its SDKs; `off` for none
+    #[arg(
+        long,
+        env = "THUBAN_GRPC_ADDR",
+        default_value = "0.0.0.0:8091,0.0.0.0:8093,0.0.0.0:15010",
+        value_name = "ADDRESSES"
+    )]
     pub grpc_addr: String,
 
     /// HOST:PORT of gRPC as its clients reach it [default: the first bound address]
@@ -36,6 +44,12 @@ pub struct XdsArgs {
     /// Authority of the xdstp:// names that are answered [default: none]
     #[arg(long, env = "THUBAN_XDS_AUTHORITY")]
     pub xds_authority: Option<String>,
+}
+
+/// Returns the loopback addresses of a development node: with the usual port also that of Polaris' config files.
+pub(super) fn on_loopback(port: u16) -> Vec<SocketAddr> {
+    let also = (port == GRPC_PORT).then_some(POLARIS_CONFIG_PORT);
+    [port].into_iter().chain(also).map(|port| SocketAddr::from(([127, 0, 0, 1], port))).collect()
 }
 
 impl GrpcArgs {

@@ -148,5 +148,6 @@ fn called(protocol: Protocol) -> &'static str {
         Protocol::Apollo => "Apollo",
         Protocol::Discover => "Discover",
         Protocol::Xds => "xDS",
+        Protocol::Polaris => "Polaris",
     }
 }

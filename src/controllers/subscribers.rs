@@ -249,6 +249,7 @@ mod tests {
             confirmed_ms_ago,
             is_current,
             is_xds: false,
+            is_polaris: false,
             node_id: String::new(),
             applied: None,
             message: String::new(),

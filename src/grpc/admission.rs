@@ -14,6 +14,7 @@ use tonic::Status;
 
 use super::GrpcSettings;
 use super::answer_body::{AnswerBody, Cut};
+use super::paths::{POLARIS, request_bytes_max};
 use super::request_body::counted;
 use super::stream_place::{StreamPlace, StreamUser};
 use crate::address::sender;
@@ -22,7 +23,6 @@ use crate::catalog::Credential;
 use crate::connections::{LastingCertificate, PeerCertificate, StreamCut};
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::ReadScope;
-use crate::model::limits;
 use crate::model::mesh::TOKEN_KEY;
 use crate::operations::{Caller, Operations, token_hash};
 use crate::origin::{Origin, OriginQuota, Sender, Short};
@@ -31,6 +31,8 @@ use crate::tasks;
 use crate::xds::Peer;
 
 const BEARER: &str = "Bearer";
+/// Header with the token of an SDK of Polaris, which sends an empty one if it has none.
+const POLARIS_TOKEN: &str = "x-polaris-token";
 /// Services without access to the replicated state. They need no credential, like `/readyz` and the API reference.
 const OPEN_SERVICES: [&str; 2] = ["/grpc.health.", "/grpc.reflection."];
 /// Path of the unary health check.
@@ -97,6 +99,13 @@ fn token_of(node: Option<&Node>) -> Result<Option<&str>, Status> {
     }
 }
 
+/// Refusal of a sender, added as an extension to a request of a service that answers with it.
+#[derive(Clone, Debug)]
+pub(super) struct CredentialFault {
+    pub(super) code: Code,
+    pub(super) status: Status,
+}
+
 impl Visitor {
     /// Returns the visitor that [`admit`] added to the request.
     pub fn of(extensions: &Extensions) -> Result<Visitor, Status> {
@@ -139,6 +148,11 @@ pub(super) async fn admit(State(door): State<Arc<Admission>>, mut request: Reque
                 }
                 request.extensions_mut().insert(visitor);
             }
+            Err(status) if request.uri().path().starts_with(POLARIS) => {
+                let is_absent = matches!(presented_token(request.headers()), Ok(None));
+                let code = if is_absent { Code::EmptyAuthToken } else { Code::TokenNotExisted };
+                request.extensions_mut().insert(CredentialFault { code, status });
+            }
             Err(status) => return status.into_http(),
         }
     }
@@ -150,7 +164,7 @@ pub(super) async fn admit(State(door): State<Arc<Admission>>, mut request: Reque
         return response.map(|body| Body::new(AnswerBody::new(body, place, cut)));
     }
     let GrpcSettings { budget, ending, .. } = &door.settings;
-    let limit = limits::GRPC_QUESTION_BYTES_MAX;
+    let limit = request_bytes_max(request.uri().path(), &door.operations);
     let answered = tasks::caught(next.run(request.map(|body| counted(body, budget.clone(), origin, limit)))).await;
     let Some(response) = answered else { return failed().into_http() };
     response.map(|body| {
@@ -217,10 +231,11 @@ fn taken(origin: Origin, short: Short) -> Status {
     })
 }
 
-/// Returns the token of the `authorization` header, with or without `Bearer`.
+/// Returns the token of the `authorization` header, with or without `Bearer`, else that of an SDK of Polaris.
 fn presented_token(headers: &HeaderMap) -> Result<Option<&str>, Status> {
+    let of_sdk = || headers.get(POLARIS_TOKEN).filter(|value| !value.is_empty());
     let mut values = headers.get_all(AUTHORIZATION).iter();
-    let Some(value) = values.next() else { return Ok(None) };
+    let Some(value) = values.next().or_else(of_sdk) else { return Ok(None) };
     if values.next().is_some() {
         return Err(Status::unauthenticated("more than one authorization"));
     }
@@ -261,6 +276,11 @@ mod tests {
         assert_eq!(of(&[]), Ok(None));
         for one in ["abc", "Bearer abc", "bearer  abc "] {
             assert_eq!(of(&[one]), Ok(Some("abc".to_owned())), "{one}");
+        }
+        let mut of_sdk = HeaderMap::new();
+        for (value, expected) in [("", None), ("abc", Some("abc"))] {
+            of_sdk.insert(POLARIS_TOKEN, value.parse().expect("text"));
+            assert_eq!(presented_token(&of_sdk).map_err(|status| status.code()), Ok(expected));
         }
         for none in [&[""][..], &["Bearer "], &["a", "b"]] {
             assert_eq!(of(none), Err(tonic::Code::Unauthenticated), "{none:?}");

@@ -211,7 +211,7 @@ async fn await_readiness(health: &HealthWatch) {
 }
 
 /// Returns an error if the node does not serve streams.
-fn check(health: &HealthWatch) -> Result<(), Status> {
+pub(super) fn check(health: &HealthWatch) -> Result<(), Status> {
     let health = health.borrow();
     match &health.out_of_service {
         Some(why) => Err(Status::unavailable(why.clone())),

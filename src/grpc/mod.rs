@@ -4,6 +4,7 @@
 //! | service | for |
 //! |---|---|
 //! | `envoy.service.discovery.v3.AggregatedDiscoveryService` | Envoy and gRPC clients: both variants of xDS |
+//! | `v1.PolarisGRPC`, `v1.PolarisConfigGRPC`, `v1.PolarisServiceContractGRPC` | SDKs of Polaris |
 //! | `envoy.service.status.v3.ClientStatusDiscoveryService` | operators: resources of each client |
 //! | `grpc.health.v1.Health` | load balancers: the readiness of this node |
 //! | `grpc.reflection.v1`, `v1alpha` | tools that list the services |
@@ -18,6 +19,8 @@ mod csds;
 mod frames;
 mod health;
 mod measure;
+mod paths;
+mod polaris;
 mod request_body;
 mod requests;
 mod stream_body;
@@ -38,10 +41,12 @@ use crate::model::limits;
 use crate::operations::Operations;
 use crate::origin::OriginQuota;
 use crate::proto::DESCRIPTORS;
+use crate::reads::{ConfigReads, LocalView};
 use crate::xds::{Session, Source};
 use admission::Admission;
 use ads::{Ads, Vouching};
 use csds::Csds;
+use polaris::PolarisDoor;
 
 pub use admission::{HEALTH_CHECK, Visitor};
 pub use health::{Health, NodeHealth};
@@ -65,6 +70,8 @@ pub struct GrpcSettings {
 pub struct Grpc<S> {
     pub operations: Arc<Operations>,
     pub session: Arc<Session<S>>,
+    /// Reads of config files.
+    pub reads: ConfigReads<LocalView>,
     pub health: Health,
     pub settings: GrpcSettings,
 }
@@ -72,13 +79,14 @@ pub struct Grpc<S> {
 impl<S: Source> Grpc<S> {
     /// Returns the router of all services, with admission in front.
     pub fn router(self) -> anyhow::Result<Router> {
-        let Grpc { operations, session, health, settings } = self;
+        let Grpc { operations, session, reads, health, settings } = self;
         let member = operations.node().member().clone();
         let csds = Csds { operations: operations.clone(), member: member.clone() }.service();
         let (budget, kept) = (settings.budget.clone(), settings.kept.clone());
         let vouching = Vouching { operations: operations.clone(), member };
         let ads = Ads { session, vouching, health: health.seen(), budget, kept };
         let routes = Routes::new(csds).add_service(health.service());
+        let routes = PolarisDoor::new(operations.clone(), reads, health.seen()).add_to(routes);
         let routes = routes.add_service(descriptors().build_v1()?).add_service(descriptors().build_v1alpha()?);
         let admission = Admission {
             operations,

@@ -87,6 +87,11 @@ impl<S: ConfigSource> ConfigReads<S> {
         judged
     }
 
+    /// Admits a reader that was identified by the door that it came through.
+    pub fn admit_identified(&self, credential: &Credential, address: Option<IpAddr>) -> Result<Admitted, ReadRefusal> {
+        self.admit_named(credential.clone(), address).ok_or(ReadRefusal::Unauthorized)
+    }
+
     fn judge(&self, asker: Asker<'_>, wanted: Option<AskedFiles<'_>>) -> Result<Admitted, ReadRefusal> {
         if let ReaderCredentials::Token(token) = asker.credentials {
             return self

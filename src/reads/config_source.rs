@@ -135,6 +135,8 @@ pub struct Reader<'a> {
     pub connection: Option<IpAddr>,
     /// True if the request names the client's address.
     pub is_named: bool,
+    /// True for an SDK of Polaris.
+    pub is_polaris: bool,
 }
 
 /// A member of the cluster that serves config clients.

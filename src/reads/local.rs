@@ -177,6 +177,6 @@ fn find(catalog: &Catalog, lookup: &Lookup) -> Option<Arc<Released>> {
 }
 
 fn client_of<'a>(reader: Reader<'a>, lookup: &'a Lookup) -> Client<'a> {
-    let Reader { agent, origin, hold, connection, is_named } = reader;
-    Client { address: &lookup.client.address, agent, origin, hold, connection, is_named }
+    let Reader { agent, origin, hold, connection, is_named, is_polaris } = reader;
+    Client { address: &lookup.client.address, agent, origin, hold, connection, is_named, is_polaris }
 }

@@ -66,6 +66,7 @@ impl RuleReport {
             hold: Duration::ZERO,
             connection: None,
             is_named: true,
+            is_polaris: false,
         };
         let catalog = member.state().view();
         let named = self.named(catalog.rules.of(self.family));

@@ -23,6 +23,7 @@ use crate::hosts::Hosts;
 use crate::operations::Operations;
 use crate::raft::node::Node;
 use crate::raft::run_task;
+use crate::reads::{ConfigReads, LocalView};
 use crate::watch::feed::FeedChanges;
 use crate::xds::{AppliedChanges, AppliedState, Context, ResourceCache, Session};
 
@@ -67,6 +68,7 @@ impl GrpcListeners {
 pub(super) struct GrpcParts<'a> {
     pub(super) node: Node,
     pub(super) operations: Arc<Operations>,
+    pub(super) reads: ConfigReads<LocalView>,
     pub(super) budget: Budget,
     /// Memory budget for the state of open streams.
     pub(super) kept: Budget,
@@ -78,7 +80,7 @@ pub(super) struct GrpcParts<'a> {
 
 /// Builds the router of all gRPC services and starts the tasks that they need.
 pub(super) fn router(config: &Config, parts: GrpcParts<'_>) -> anyhow::Result<Router> {
-    let GrpcParts { node, operations, budget, kept, ending, tasks, shutdown } = parts;
+    let GrpcParts { node, operations, reads, budget, kept, ending, tasks, shutdown } = parts;
     let health = Health::default();
     run_task("grpc-health", health.follower().follow(node.clone()), tasks, shutdown);
     let seen = health.seen();
@@ -105,7 +107,7 @@ pub(super) fn router(config: &Config, parts: GrpcParts<'_>) -> anyhow::Result<Ro
     };
     let tracked = api::Tracked::new("grpc", operations.node().member(), Hosts::any(), None);
     let session = Arc::new(Session::new(cache, context));
-    let router = Grpc { operations, session, health, settings }.router();
+    let router = Grpc { operations, session, reads, health, settings }.router();
     let router = router.context("the services of gRPC cannot be described")?;
     Ok(router.layer(from_fn_with_state(tracked, api::track)))
 }

@@ -45,7 +45,7 @@ use crate::webhooks::{WebhookController, WebhookSettings};
 pub use bound::Bound;
 use grpc::GrpcListeners;
 use loading::Loaded;
-use surfaces::{compat_router, console_router, document, hosts};
+use surfaces::{compat_router, config_reads, console_router, document, hosts};
 
 /// Time limit for connections at shutdown; those still open are then closed.
 const DRAIN_WITHIN: Duration = Duration::from_secs(8);
@@ -198,9 +198,11 @@ impl Server {
             },
         );
         let streams = CancellationToken::new();
+        let reads = config_reads(&config, &node, &app, metrics.clone());
         let parts = grpc::GrpcParts {
             node: node.clone(),
             operations: operations.clone(),
+            reads: reads.clone(),
             budget,
             kept: Budget::of_streams(memory_limit_bytes, &metrics),
             ending: streams.clone(),
@@ -209,7 +211,7 @@ impl Server {
         };
         let grpc = if grpc_listeners.is_empty() { Router::new() } else { grpc::router(&config, parts)? };
         let console = (config.tuning.ui == Switch::On).then(|| console_router(&config, operations, bound.api));
-        let compat = compat_router(&config, &node, &app, bound.compat, metrics);
+        let compat = compat_router(&config, reads, &app, bound.compat);
         loaded.set(api::metrics_router(app.clone()));
         let api = api::router(app).merge(console.unwrap_or_default());
         // A node that starts for the first time has no clients yet.

@@ -17,7 +17,7 @@ use crate::metrics::Metrics;
 use crate::openapi::Document;
 use crate::operations::Operations;
 use crate::raft::node::Node;
-use crate::reads::LocalView;
+use crate::reads::{ConfigReads, LocalView};
 
 /// Returns the host names that a listener answers to.
 pub(super) fn hosts(config: &Config, bound: SocketAddr) -> Hosts {
@@ -40,13 +40,15 @@ pub(super) fn console_router(config: &Config, operations: Arc<Operations>, bound
     console::router(Console::new(operations, settings)).layer(from_fn_with_state(tracked, api::track))
 }
 
-pub(super) fn compat_router(
-    config: &Config,
-    node: &Node,
-    app: &App,
-    bound: SocketAddr,
-    metrics: Arc<Metrics>,
-) -> Router {
+/// Returns the reads of config files, which the ports of config clients and of gRPC share.
+pub(super) fn config_reads(config: &Config, node: &Node, app: &App, metrics: Arc<Metrics>) -> ConfigReads<LocalView> {
+    let token_trust = Duration::from_millis(config.tuning.token_trust_ms);
+    let view = LocalView::new(node.clone(), app.node().controllers().clone(), token_trust);
+    let auth_required = config.tuning.compat_auth == CompatAuth::Required;
+    ConfigReads::new(view, metrics, auth_required, config.tuning.bounds.render_cache_bytes)
+}
+
+pub(super) fn compat_router(config: &Config, reads: ConfigReads<LocalView>, app: &App, bound: SocketAddr) -> Router {
     let settings = CompatSettings {
         hold: config.hold,
         auth_required: config.tuning.compat_auth == CompatAuth::Required,
@@ -56,15 +58,7 @@ pub(super) fn compat_router(
         scheme: scheme(config),
         render_cache_bytes: config.tuning.bounds.render_cache_bytes,
     };
-    let surface = compat::router(Surface::new(
-        LocalView::new(
-            node.clone(),
-            app.node().controllers().clone(),
-            Duration::from_millis(config.tuning.token_trust_ms),
-        ),
-        settings,
-        metrics,
-    ));
+    let surface = compat::router(Surface::over(reads, settings));
     let tracked = api::Tracked::new("compat", app.node().member(), Hosts::any(), None);
     compat::behind_slashes(
         api::shared_routes(app.clone()).merge(surface).layer(from_fn_with_state(tracked, api::track)),

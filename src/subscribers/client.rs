@@ -21,6 +21,8 @@ pub struct Client<'a> {
     pub connection: Option<IpAddr>,
     /// True if the request names the address.
     pub is_named: bool,
+    /// True for an SDK of Polaris.
+    pub is_polaris: bool,
 }
 
 impl Client<'_> {

@@ -16,10 +16,11 @@ pub enum Protocol {
     Apollo,
     Discover,
     Xds,
+    Polaris,
 }
 
 impl Protocol {
-    pub const ALL: [Protocol; 3] = [Protocol::Apollo, Protocol::Discover, Protocol::Xds];
+    pub const ALL: [Protocol; 4] = [Protocol::Apollo, Protocol::Discover, Protocol::Xds, Protocol::Polaris];
 
     /// Returns the name used in addresses of pages.
     pub fn word(self) -> &'static str {
@@ -27,6 +28,7 @@ impl Protocol {
             Protocol::Apollo => "apollo",
             Protocol::Discover => "discover",
             Protocol::Xds => "xds",
+            Protocol::Polaris => "polaris",
         }
     }
 }

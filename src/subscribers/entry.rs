@@ -38,6 +38,8 @@ pub(super) struct Subscriber {
     pub(super) is_reported: bool,
     /// Set if the release is inferred from polls that name no address; the client may name one in its pulls.
     pub(super) is_assumed: bool,
+    /// Set for an SDK of Polaris.
+    pub(super) is_polaris: bool,
     /// Address of the connection of its last pull, if the client names another one.
     pub(super) connection: Option<IpAddr>,
     /// Time after `heard` for which the client counts as present.
@@ -224,6 +226,7 @@ impl Subscriber {
             confirmed_ms_ago: self.confirmed_ms_ago(now),
             is_current,
             is_xds: false,
+            is_polaris: self.is_polaris,
             node_id: String::new(),
             applied: report.map(|report| report.applied),
             message: report.map(|report| report.message.to_string()).unwrap_or_default(),

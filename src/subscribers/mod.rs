@@ -95,6 +95,9 @@ pub struct Subscription {
     /// Set for clients of xDS.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_xds: bool,
+    /// Set for SDKs of Polaris.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_polaris: bool,
     /// Identity that the client claims; empty for none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub node_id: String,
@@ -348,6 +351,7 @@ impl Subscribers {
             confirmed: heard,
             is_reported: source == Source::Reported,
             is_assumed: client.is_assumed(),
+            is_polaris: client.is_polaris,
             connection: client.other_address(),
             stays,
             origin,

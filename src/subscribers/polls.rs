@@ -135,6 +135,7 @@ mod tests {
             hold,
             connection: Some(BALANCER.into()),
             is_named: named.is_some(),
+            is_polaris: false,
         }
     }
 

@@ -170,7 +170,11 @@ fn held<'a>(
 }
 
 fn protocol(entry: &Subscriber) -> Protocol {
-    if matches!(entry.given, DeliveredVersion::File { .. }) { Protocol::Apollo } else { Protocol::Discover }
+    match entry.given {
+        _ if entry.is_polaris => Protocol::Polaris,
+        DeliveredVersion::File { .. } => Protocol::Apollo,
+        _ => Protocol::Discover,
+    }
 }
 
 /// Returns the state of a client that has this topic only, and whether it is wanted.
@@ -232,7 +236,7 @@ mod tests {
 
     fn client(address: &str) -> Client<'_> {
         let origin = Origin::of([192, 0, 2, 1].into());
-        Client { address, agent: "a client", origin, hold: HOLD, connection: None, is_named: true }
+        Client { address, agent: "a client", origin, hold: HOLD, connection: None, is_named: true, is_polaris: false }
     }
 
     fn rows(found: &PresentClients) -> Vec<(&str, HoldState, Vec<u64>)> {

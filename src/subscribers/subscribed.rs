@@ -83,6 +83,7 @@ mod tests {
             confirmed_ms_ago: 0,
             is_current: false,
             is_xds: false,
+            is_polaris: false,
             node_id: String::new(),
             applied: None,
             message: String::new(),

@@ -20,7 +20,7 @@ fn at(number: u8) -> Origin {
 }
 
 fn client(address: &str, hold: Duration) -> Client<'_> {
-    Client { address, agent: "a client", origin: at(1), hold, connection: None, is_named: true }
+    Client { address, agent: "a client", origin: at(1), hold, connection: None, is_named: true, is_polaris: false }
 }
 
 fn pull(subscribers: &Subscribers, address: &str, released: &Released, at: u64) {

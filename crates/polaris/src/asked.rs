@@ -13,7 +13,7 @@ pub struct AskedService<'a> {
 }
 
 impl AskedService<'_> {
-    /// Reports whether a service that a rule names is the asked one. `None` is a service without a name.
+    /// Reports whether a service that a rule names is this one. `None` is a service without a name.
     pub(crate) fn is_covered_by(&self, end: Option<&End>) -> bool {
         end.is_some_and(|end| end.covers(&self.target.namespace, &self.target.service))
     }

@@ -1,6 +1,6 @@
 //! Messages of Polaris' gRPC, and the mapping of services, instances, rules and config files to them and back.
 //!
-//! Rules are mapped for one asked service, under the name by which it was asked. A part that Polaris' SDKs cannot carry
+//! Rules are mapped for one service, under the name in the question. A part that Polaris' SDKs cannot carry
 //! out is left out as a whole, never widened, and reported as a [`Loss`]. It knows the model alone: no catalog, no
 //! clients, no clock and no I/O.
 

@@ -3,6 +3,8 @@
 use prost::Message;
 use sha2::{Digest, Sha256};
 
+use crate::v1;
+
 /// Number of this mapping. A change of what is sent for the same rule changes it, so that clients take the new form.
 const MAPPING: &str = "1";
 const SEPARATOR: char = '-';
@@ -10,6 +12,15 @@ const SEPARATOR: char = '-';
 /// Returns the revision of one mapped message: equal for equal content, on every node.
 pub(crate) fn of_message(message: &impl Message) -> String {
     hex::encode(&Sha256::digest(message.encode_to_vec())[..16])
+}
+
+/// Returns the revision of a list of files.
+pub fn of_files(files: &[v1::ClientConfigFileInfo]) -> String {
+    let mut hash = Sha256::new();
+    for file in files {
+        hash.update(file.encode_length_delimited_to_vec());
+    }
+    hex::encode(&hash.finalize()[..16])
 }
 
 /// Returns the revision of an answer with rules, for the revision of the rules themselves.

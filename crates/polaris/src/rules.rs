@@ -1,4 +1,4 @@
-//! Rules of an asked service, as an answer has them.
+//! Rules of a service, as an answer has them.
 
 use super::kind::DiscoveredKind;
 use super::{AskedService, breakers, limits, nearby, probes, routing};

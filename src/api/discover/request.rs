@@ -144,6 +144,7 @@ impl DiscoverRequest {
             labels: self.filter.caller.labels,
             agent,
             address,
+            is_polaris: false,
             hold: Duration::from_millis(u64::from(self.timeout_ms.0).min(limits::DISCOVER_HOLD_MS_MAX)),
         };
         Ok((row, question.checked()?))

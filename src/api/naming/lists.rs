@@ -43,7 +43,7 @@ struct ListHolder {
     node: NodeId,
     /// True if the list is the current one.
     current: bool,
-    /// `xds` or `discover`.
+    /// `xds`, `polaris` or `discover`.
     protocol: &'static str,
     /// Identity that an xDS client reports.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -111,6 +111,11 @@ pub(crate) async fn subscribers(State(app): State<App>, query: Query, _: Fresh, 
 }
 
 fn view_of(node: NodeId, client: Subscription) -> ListHolder {
+    let protocol = match (client.is_xds, client.is_polaris) {
+        (true, _) => "xds",
+        (false, true) => "polaris",
+        (false, false) => "discover",
+    };
     ListHolder {
         address: client.address,
         labels: LabelView::all(client.labels),
@@ -118,7 +123,7 @@ fn view_of(node: NodeId, client: Subscription) -> ListHolder {
         since: client.since.text(),
         node,
         current: client.is_current,
-        protocol: if client.is_xds { "xds" } else { "discover" },
+        protocol,
         node_id: given(client.node_id),
         applied: client.applied.map(Applied::word),
         message: given(client.message),

@@ -251,7 +251,8 @@ fn hear_of_clients(bench: &Bench) {
         let address = text("192.0.2.", number);
         let hold = Duration::from_secs(55);
         let (origin, connection) = (Origin::of([192, 0, 2, 1].into()), None);
-        let client = || Client { address: &address, agent: "a", origin, hold, connection, is_named: true };
+        let client =
+            || Client { address: &address, agent: "a", origin, hold, connection, is_named: true, is_polaris: false };
         let now = || Timestamp(1);
         bench.app.node().member().subscribers().pulled(client(), &[], &["n".to_owned()], "f0.txt", released, now);
         bench.app.node().member().subscribers().listed(client(), &BTreeMap::new(), ("n", "s0"), ("r", 1), now);

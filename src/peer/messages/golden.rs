@@ -179,6 +179,7 @@ fn the_bytes_of_answers_of_the_node() {
         confirmed_ms_ago: 5,
         is_current: true,
         is_xds: false,
+        is_polaris: false,
         node_id: String::new(),
         applied: None,
         message: String::new(),
@@ -189,6 +190,7 @@ fn the_bytes_of_answers_of_the_node() {
     };
     let refused = Subscription {
         is_xds: true,
+        is_polaris: false,
         node_id: "i".into(),
         applied: Some(Applied::Refused),
         message: "m".into(),

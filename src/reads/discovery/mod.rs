@@ -14,6 +14,7 @@ use crate::model::code::{Code, Refusal};
 use crate::model::config_lookup::CLIENT_ADDRESS_LABEL;
 use crate::model::rule::traffic::ServiceKey;
 use crate::operations::{Caller, Operations, scan_limiter};
+use crate::origin::Origin;
 use crate::subscribers::Client;
 use crate::watch::Watch;
 
@@ -28,7 +29,7 @@ pub type Render<A> = Arc<dyn Fn(&Question, &Found) -> A + Send + Sync>;
 /// Large answers are made on another thread. Once an answer is made, the client is taken to have its revision.
 pub struct Discovery<A> {
     operations: Arc<Operations>,
-    caller: Caller,
+    asker: Discoverer,
     question: Arc<Question>,
     render: Render<A>,
     /// State of the last read.
@@ -39,10 +40,39 @@ pub struct Discovery<A> {
     guard: Option<Guard>,
 }
 
+/// Client that asks a question.
+pub enum Discoverer {
+    Identified(Caller),
+    /// Client without a credential, where these may read.
+    Anonymous(Origin),
+}
+
+impl Discoverer {
+    fn origin(&self) -> Origin {
+        match self {
+            Discoverer::Identified(caller) => caller.origin(),
+            Discoverer::Anonymous(origin) => *origin,
+        }
+    }
+
+    /// Returns the name by which limits count its walks.
+    fn name(&self) -> String {
+        match self {
+            Discoverer::Identified(caller) => caller.name.clone(),
+            Discoverer::Anonymous(origin) => origin.to_string(),
+        }
+    }
+}
+
 impl<A: Send + 'static> Discovery<A> {
     pub fn new(operations: Arc<Operations>, caller: Caller, question: Question, render: Render<A>) -> Self {
+        Discovery::of(operations, Discoverer::Identified(caller), question, render)
+    }
+
+    /// Creates a question of a client that may be anonymous.
+    pub fn of(operations: Arc<Operations>, asker: Discoverer, question: Question, render: Render<A>) -> Self {
         let (question, watched) = (Arc::new(question), ServiceKey::default());
-        Discovery { operations, caller, question, render, found: None, watched, guard: None }
+        Discovery { operations, asker, question, render, found: None, watched, guard: None }
     }
 
     /// Waits for the index that the client has seen on another node. An index that no node has reached is from another
@@ -90,7 +120,7 @@ impl<A: Send + 'static> Discovery<A> {
         let answer = move |found: Result<Found, Refusal>| found.map(|found| found.answered(&answered, &*render));
         // Also outside of a request, a walk waits for the turns of its caller.
         let scan = self.operations.scan(reach, find, answer);
-        let (found, answer) = scan_limiter::of_caller(&self.caller.name, scan).await??;
+        let (found, answer) = scan_limiter::of_caller(&self.asker.name(), scan).await??;
         self.note(&found);
         if answer.is_some() {
             Arc::make_mut(&mut self.question).revision.clone_from(&found.revision);
@@ -113,10 +143,11 @@ impl<A: Send + 'static> Discovery<A> {
         let client = Client {
             address: question.label(CLIENT_ADDRESS_LABEL).unwrap_or_default(),
             agent: &question.agent,
-            origin: self.caller.origin(),
+            origin: self.asker.origin(),
             hold: question.hold,
             connection: None,
             is_named: true,
+            is_polaris: question.is_polaris,
         };
         let (labels, now) = (&question.labels, || self.operations.node().now());
         let (subscribers, key) =
@@ -134,8 +165,9 @@ impl<A: Send + 'static> Discovery<A> {
 
     /// Refuses a caller whose token is no longer valid, and updates what the caller may see.
     fn judge_again(&mut self) -> Result<(), Refusal> {
-        self.caller = self.caller.again(&self.operations)?;
-        let read_scope = self.caller.client_sight();
+        let Discoverer::Identified(caller) = &mut self.asker else { return Ok(()) };
+        *caller = caller.again(&self.operations)?;
+        let read_scope = caller.client_sight();
         if read_scope != self.question.read_scope {
             Arc::make_mut(&mut self.question).read_scope = read_scope;
         }
@@ -151,8 +183,10 @@ impl<A: Send + 'static> HeldQuery for Discovery<A> {
         let node = self.operations.node().member();
         self.watched = self.question.resolve(&node.state().catalog());
         let mut keys = self.question.keys(&self.watched);
-        keys.push(self.guard.get_or_insert_with(|| node.guard(&self.caller.credential)).key());
-        let watch = node.state().hub().watch(self.caller.origin(), keys, self.question.bytes());
+        if let Discoverer::Identified(caller) = &self.asker {
+            keys.push(self.guard.get_or_insert_with(|| node.guard(&caller.credential)).key());
+        }
+        let watch = node.state().hub().watch(self.asker.origin(), keys, self.question.bytes());
         watch.map_err(|full| Refusal::new(Code::TooManyWaiters, full.to_string()))
     }
 

@@ -46,6 +46,8 @@ pub struct Question {
     /// Name of the client's program.
     pub agent: String,
     pub address: Option<IpAddr>,
+    /// True for an SDK of Polaris.
+    pub is_polaris: bool,
     /// Longest wait for a change.
     pub hold: Duration,
 }

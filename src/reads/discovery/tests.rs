@@ -38,6 +38,7 @@ fn question(kind: DiscoveryKind, namespace: &str, name: &str) -> Question {
         labels: Default::default(),
         agent: String::new(),
         address: Some([192, 0, 2, 1].into()),
+        is_polaris: false,
         hold: HOLD,
     }
 }

@@ -27,7 +27,15 @@ fn publish(bench: &mut Bench, content: &str) -> std::sync::Arc<Released> {
 /// Returns one of many hosts, spread over origins so that none exceeds its share.
 fn client(address: &str, number: usize) -> Client<'_> {
     let origin = Origin::of([192, 0, 2, (number % 8) as u8].into());
-    Client { address, agent: "a client", origin, hold: Duration::ZERO, connection: None, is_named: true }
+    Client {
+        address,
+        agent: "a client",
+        origin,
+        hold: Duration::ZERO,
+        connection: None,
+        is_named: true,
+        is_polaris: false,
+    }
 }
 
 fn pull(node: &Subscribers, number: usize, released: &Released) {

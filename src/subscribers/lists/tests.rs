@@ -33,7 +33,8 @@ fn register(bench: &mut Bench, host: &str) {
 
 fn give(subscribers: &Subscribers, bench: &Bench, address: &str, index: u64) {
     let origin = Origin::of([192, 0, 2, 1].into());
-    let client = Client { address, agent: "a client", origin, hold: HOLD, connection: None, is_named: true };
+    let client =
+        Client { address, agent: "a client", origin, hold: HOLD, connection: None, is_named: true, is_polaris: false };
     let revision = bench.catalog.fold_of_list("n", "s").expect("a service").text();
     subscribers.listed(client, &BTreeMap::new(), ("n", "s"), (&revision, index), || Timestamp(index));
 }

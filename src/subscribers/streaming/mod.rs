@@ -220,6 +220,7 @@ pub(super) fn to_subscription(client: &StreamClient, found: ReleaseStanding) -> 
         confirmed_ms_ago: 0,
         is_current: found.is_current,
         is_xds: true,
+        is_polaris: false,
         node_id,
         applied: found.applied,
         message: found.message,

@@ -86,7 +86,7 @@ fn ports_of_clients_are_open_everywhere() {
     let image = text("Dockerfile");
     let exposed = image.lines().find_map(|line| line.strip_prefix("EXPOSE ")).expect("ports");
     let ports: Vec<&str> = exposed.split(' ').filter(|port| *port != "8190").collect();
-    assert_eq!(ports, ["8090", "8890", "8091", "15010"]);
+    assert_eq!(ports, ["8090", "8890", "8091", "8093", "15010"]);
     let (compose, balancer) = (text("docker-compose.yml"), text("cluster/haproxy.cfg"));
     let (set, policy) = (text("deploy/kubernetes/statefulset.yaml"), text("deploy/kubernetes/networkpolicy.yaml"));
     for port in ports {

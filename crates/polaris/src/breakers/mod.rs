@@ -25,7 +25,7 @@ use crate::v1::error_condition::InputType;
 use crate::v1::rule_matcher::{DestinationService, SourceService};
 use crate::v1::trigger_condition::TriggerType as Trigger;
 
-/// Returns the circuit breakers among the rules whose callee is the asked service.
+/// Returns the circuit breakers among the rules whose callee is the service.
 pub(crate) fn rules(rules: &[&Rule], asked: AskedService<'_>) -> Vec<v1::CircuitBreakerRule> {
     let enabled = rules.iter().filter(|rule| rule.enable);
     enabled.filter_map(|rule| Some(of_rule(rule, breaker(rule)?, asked))).flatten().collect()
@@ -125,7 +125,7 @@ impl Mapped<'_> {
         let source = &body.rule_matcher.source;
         let source = End::of(&source.namespace, &source.service, &rule.namespace).unwrap_or_else(End::every);
         let callee = callee.clone().unwrap_or_else(End::every);
-        // A callee that is named carries the asked name, by which SDKs compare.
+        // A callee that is named gets the name in the question, by which SDKs compare.
         let named = |own: &str, asked: &str| if own == ALL { ALL.to_owned() } else { asked.to_owned() };
         let path = first.filter(|_| *level == Level::Method);
         let path = path.and_then(|block| block.method.or(block.api.and_then(|api| api.path.as_ref())));

@@ -25,7 +25,7 @@ const NANOS_PER_SECOND: u64 = 1_000_000_000;
 /// Key of the caller, before its namespace.
 const CALLER_SERVICE: &str = "$caller_service.";
 
-/// Returns the rate limits among the rules, for an asked service.
+/// Returns the rate limits among the rules, for one service.
 pub(crate) fn rules(rules: &[&Rule], asked: AskedService<'_>) -> Vec<v1::Rule> {
     let enabled = rules.iter().filter(|rule| rule.enable);
     let limits = enabled.filter_map(|rule| limits(rule).map(|body| RuleLimits { rule, body }));

@@ -63,7 +63,7 @@ pub fn instance(instance: &Instance) -> v1::Instance {
     }
 }
 
-/// Maps a location. An absent one would be asked for again and again.
+/// Maps a location. SDKs request an absent one again and again.
 pub fn location(location: &Location) -> v1::Location {
     v1::Location {
         region: Some(location.region.clone()),

@@ -11,7 +11,7 @@ use crate::v1;
 use crate::v1::nearby_routing_config::LocationLevel as Level;
 use crate::v1::route_rule::RoutingPolicy;
 
-/// Returns the rules of the policy, for an asked service.
+/// Returns the rules of the policy, for one service.
 pub(crate) fn rules(rules: &[&Rule], asked: AskedService<'_>) -> Vec<v1::RouteRule> {
     let enabled = rules.iter().filter(|rule| rule.enable);
     enabled.filter_map(|rule| near(rule).map(|config| route_rule(rule, config, asked))).collect()

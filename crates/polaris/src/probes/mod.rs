@@ -14,7 +14,7 @@ use crate::v1::fault_detect_rule::{Protocol, TargetService};
 
 const MS_PER_SECOND: u32 = 1000;
 
-/// Returns the fault detection rules among the rules, for an asked service.
+/// Returns the fault detection rules among the rules, for one service.
 pub(crate) fn rules(rules: &[&Rule], asked: AskedService<'_>) -> Vec<v1::FaultDetectRule> {
     let enabled = rules.iter().filter(|rule| rule.enable);
     enabled.filter_map(|rule| Some(of_rule(rule, detection(rule)?, asked))).flatten().collect()

@@ -3,9 +3,9 @@
 //!
 //! | in a rule | in an answer |
 //! |---|---|
-//! | callee, or a destination, is the asked service | an inbound route to it, under the asked name |
-//! | caller is the asked service | an outbound route |
-//! | no caller | a source `*`/`*`; a source with an empty name would match nobody |
+//! | callee, or a destination, is the service of the question | an inbound route, under the name in the question |
+//! | caller is the service of the question | an outbound route |
+//! | no caller | a source `*`/`*`; a source with an empty name matches no caller |
 //! | AND | one source for each caller, with all conditions |
 //! | OR | a source for each condition |
 //! | sub-rule that cannot be carried, or has no group with traffic | left out: the next one is tried |
@@ -28,7 +28,7 @@ const PERCENT_ALL: u32 = 100;
 const RULE_ID: &str = "__routing_v2_id__";
 const RULE_PRIORITY: &str = "__routing_v2_priority__";
 
-/// Routes of an asked service.
+/// Routes of a service.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Routes {
     pub(crate) inbounds: Vec<v1::Route>,
@@ -156,7 +156,7 @@ impl RuleRoutes<'_> {
     }
 }
 
-/// Reports whether a source names the asked service itself.
+/// Reports whether a source names the service itself.
 fn is_named(source: &v1::Source, asked: AskedService<'_>) -> bool {
     let is = |given: &Option<String>, wanted: &str| given.as_deref().is_some_and(|given| given == wanted);
     is(&source.service, &asked.target.service)
