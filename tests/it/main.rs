@@ -60,6 +60,8 @@ mod lone;
 mod membership;
 mod observation;
 mod openapi;
+mod polaris;
+mod polaris_clients;
 mod polls;
 mod read_your_writes;
 mod real_clients;
