@@ -192,7 +192,9 @@ fn check_parties(claims: &Map<String, Value>, expected: &Expected<'_>) -> Result
         Some(_) => return Err(OidcFault::new("aud", "is neither a text nor a list")),
         None => return Err(OidcFault::new("aud", "is missing")),
     };
-    if !audiences.iter().any(|audience| expected.audiences.contains(audience)) {
+    // A provider without a client would otherwise accept tokens for none.
+    let is_accepted = |audience: &&str| !audience.is_empty() && expected.audiences.contains(audience);
+    if !audiences.iter().any(is_accepted) {
         let found = quoted(&audiences.join(", "));
         let wanted = quoted(&expected.audiences.join(", "));
         return Err(OidcFault::new("aud", format!("is {found}; accepted is {wanted}")));

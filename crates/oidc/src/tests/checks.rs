@@ -28,6 +28,7 @@ fn rows_of_all() -> Vec<(Value, &'static str)> {
         (json!({"aud": ["thuban", 1]}), "aud"),
         (json!({"aud": {"thuban": true}}), "aud"),
         (json!({"aud": "openid"}), "aud"),
+        (json!({"aud": ""}), "aud"),
         (json!({"aud": ["thuban"]}), ""),
         // Ended a second ago, within and outside of the leeway.
         (json!({"exp": NOW_S - 1}), ""),
@@ -204,6 +205,23 @@ fn access_tokens_have_to_fit_their_hash() {
     }
     let long = [(Algorithm::Es384, 24), (Algorithm::EdDsa, 32), (Algorithm::Ps256, 16)];
     assert!(long.iter().all(|(algorithm, bytes)| algorithm.half_hash(access).len() == *bytes));
+}
+
+#[test]
+fn an_empty_audience_is_never_accepted() {
+    let expected = Expected { audiences: &[""], ..expected() };
+    for claims in [id_claims(), bearer_claims(), logout_claims()] {
+        for aud in [json!(""), json!([""]), json!(["", "x"])] {
+            let token = KEY.token(&changed(&claims, &json!({"aud": aud, "azp": ""})));
+            let jwt = keys_of(&KEY).verify(Jwt::parse(&token).expect("a token")).expect("signed");
+            let faults = [
+                check_id_token(jwt.clone(), &expected, Some("n"), None).expect_err("for no client"),
+                check_bearer(jwt.clone(), &expected).expect_err("for nobody"),
+                check_logout_token(jwt, &expected).expect_err("for no client"),
+            ];
+            assert!(faults.iter().any(|fault| fault.field() == "aud"), "{faults:?}");
+        }
+    }
 }
 
 #[test]
