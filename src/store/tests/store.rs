@@ -108,6 +108,7 @@ async fn sizes_and_writability_are_reported() {
     assert_eq!(store.0.metrics.rocksdb_keys.with_label_values(&["state"]).get(), 1);
 }
 
+#[cfg(feature = "next-level")]
 #[tokio::test]
 async fn a_directory_says_what_it_holds_before_it_holds_it() {
     let dir = tempfile::tempdir().expect("a temporary directory");
