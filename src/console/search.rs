@@ -134,131 +134,198 @@ fn list(path: &str, key: &str, query: &Fields) -> String {
     format!("{path}?{key}={text}")
 }
 
+/// Search in one state: what is searched for, by whom, and the groups of hits found so far.
+struct Finder<'a> {
+    catalog: &'a Catalog,
+    sight: &'a Sight,
+    t: &'static Texts,
+    name: &'a NameFilter,
+    text: &'a str,
+    rows: Rows,
+    groups: Vec<Group>,
+}
+
+/// Finds all groups of hits, also empty ones. A short text is not searched in contents.
 fn found(catalog: &Catalog, sight: &Sight, name: &NameFilter, text: &str, is_long: bool) -> Vec<Group> {
-    let query = &Fields(vec![("q".to_owned(), text.to_owned())]);
-    let (t, rows) = (sight.t, &Rows::new(0, SHOWN));
-    let (scope, filter) = (|| sight.read_scope.clone(), || Some(name.clone()));
-    let mut groups = Vec::new();
-    let mut add = |title, hits: Vec<Hit>, amount, list| groups.push(Group { title, hits, amount, list });
-
-    let services = ServiceFilter { name: filter(), read_scope: scope(), ..ServiceFilter::default() };
-    let found = catalog.services.list(&services, &catalog.instances, rows);
-    let hits = found.rows.iter().map(|one| {
-        let counts = catalog.instances.of_service(&one.namespace, &one.name);
-        let link = links::service(&one.namespace, &one.name);
-        Hit::new(format!("{} / {}", one.namespace, one.name), link).with(of_counts(t, counts))
-    });
-    add(t.services, hits.collect(), found.amount, list("/ui/services", "name", query));
-
+    let (t, rows) = (sight.t, Rows::new(0, SHOWN));
+    let mut finder = Finder { catalog, sight, t, name, text, rows, groups: Vec::new() };
+    finder.services();
     for family in Family::ALL {
-        let filter = RuleFilter { name: filter(), read_scope: scope(), ..RuleFilter::default() };
-        let found = catalog.rules.of(*family).list(&filter, rows);
+        finder.rules(*family);
+    }
+    finder.files(is_long);
+    finder.config_groups();
+    finder.aliases();
+    finder.instances();
+    finder.requests();
+    finder.other_kinds();
+    if sight.manages {
+        finder.accounts();
+    }
+    if sight.operates {
+        let found = catalog.webhooks.list(finder.filter().as_ref(), &finder.rows);
+        let hits = found.rows.iter().map(|one| named("/ui/edit/webhooks", "name", &one.name)).collect();
+        finder.add_listed(t.webhooks, hits, found.amount, "/ui/webhooks", "name");
+    }
+    finder.groups
+}
+
+/// Returns a hit whose page is selected by its name alone.
+fn named(path: &str, key: &str, name: &str) -> Hit {
+    let text: String = byte_serialize(name.as_bytes()).collect();
+    Hit::new(name.to_owned(), format!("{path}?{key}={text}"))
+}
+
+impl Finder<'_> {
+    fn filter(&self) -> Option<NameFilter> {
+        Some(self.name.clone())
+    }
+
+    fn scope(&self) -> ReadScope {
+        self.sight.read_scope.clone()
+    }
+
+    fn add(&mut self, title: &'static str, hits: Vec<Hit>, amount: usize) {
+        self.groups.push(Group { title, hits, amount, list: String::new() });
+    }
+
+    /// Adds hits with the address of a list that has the same search.
+    fn add_listed(&mut self, title: &'static str, hits: Vec<Hit>, amount: usize, path: &str, key: &str) {
+        let list = list(path, key, &Fields(vec![("q".to_owned(), self.text.to_owned())]));
+        self.groups.push(Group { title, hits, amount, list });
+    }
+
+    fn services(&mut self) {
+        let instances = &self.catalog.instances;
+        let filter = ServiceFilter { name: self.filter(), read_scope: self.scope(), ..ServiceFilter::default() };
+        let found = self.catalog.services.list(&filter, instances, &self.rows);
+        let hits = found.rows.iter().map(|one| {
+            let counts = instances.of_service(&one.namespace, &one.name);
+            let link = links::service(&one.namespace, &one.name);
+            Hit::new(format!("{} / {}", one.namespace, one.name), link).with(of_counts(self.t, counts))
+        });
+        self.add_listed(self.t.services, hits.collect(), found.amount, "/ui/services", "name");
+    }
+
+    fn rules(&mut self, family: Family) {
+        let t = self.t;
+        let filter = RuleFilter { name: self.filter(), read_scope: self.scope(), ..RuleFilter::default() };
+        let found = self.catalog.rules.of(family).list(&filter, &self.rows);
         let hits = found.rows.iter().map(|rule| {
-            let row = RuleRow::of(catalog, t, rule);
-            let hit = Hit::new(format!("{} / {}", row.namespace, row.name), links::rule(*family, &row.id));
+            let row = RuleRow::of(self.catalog, t, rule);
+            let hit = Hit::new(format!("{} / {}", row.namespace, row.name), links::rule(family, &row.id));
             let badges = states(t, row.in_force.as_ref(), row.differs, row.grays > 0, row.enable);
             Hit { about: row.sentence, badges, ..hit }
         });
         let path = format!("/ui/rules/{}", family.kind());
-        add(texts::family(t, *family), hits.collect(), found.amount, list(&path, "name", query));
+        self.add_listed(texts::family(t, family), hits.collect(), found.amount, &path, "name");
     }
 
-    let files = FileFilter { file: filter(), read_scope: scope(), ..FileFilter::default() };
-    let of_file = |file: &crate::model::config_file::ConfigFile| {
-        let row = FileRow::of(catalog, t, file);
-        let badges = states(t, row.in_force.as_ref(), row.differs, row.has_gray, true);
-        Hit { badges, ..Hit::new(format!("{} / {} / {}", row.namespace, row.group, row.name), row.link) }
-    };
-    let found = catalog.configs.list_files(&files, rows);
-    let hits = found.rows.iter().map(|file| of_file(file)).collect();
-    add(t.config_files, hits, found.amount, list("/ui/config", "name", query));
-    if is_long {
-        let files = FileFilter { content: Some(text.to_owned()), read_scope: scope(), ..FileFilter::default() };
-        let found = catalog.configs.list_files(&files, rows);
-        let hits = found.rows.iter().map(|file| of_file(file)).collect();
-        add(t.home.in_contents, hits, found.amount, list("/ui/config", "content", query));
+    fn files(&mut self, is_long: bool) {
+        let by_name = FileFilter { file: self.filter(), read_scope: self.scope(), ..FileFilter::default() };
+        self.files_by(self.t.config_files, &by_name, "name");
+        if is_long {
+            let content = Some(self.text.to_owned());
+            let by_content = FileFilter { content, read_scope: self.scope(), ..FileFilter::default() };
+            self.files_by(self.t.home.in_contents, &by_content, "content");
+        }
     }
-    let found =
-        catalog.configs.list_groups(&GroupFilter { name: filter(), read_scope: scope(), ..Default::default() }, rows);
-    let hits = found.rows.iter().map(|group| {
-        let mut pairs = url::form_urlencoded::Serializer::new(String::new());
-        pairs.append_pair("namespace", &group.namespace).append_pair("group", &group.name);
-        Hit::new(format!("{} / {}", group.namespace, group.name), format!("/ui/config?{}", pairs.finish()))
-    });
-    add(t.home.groups, hits.collect(), found.amount, String::new());
 
-    let aliases = AliasFilter { alias: filter(), read_scope: scope(), ..AliasFilter::default() };
-    let found = catalog.aliases.list(&aliases, rows);
-    let hits = found.rows.iter().map(|alias| {
-        let hit = Hit::new(
-            format!("{} / {}", alias.alias_namespace, alias.alias),
-            links::service(&alias.namespace, &alias.service),
-        );
-        Hit { about: format!("→ {} / {}", alias.namespace, alias.service), ..hit }
-    });
-    add(t.aliases, hits.collect(), found.amount, String::new());
-    let hosts = InstanceFilter { hosts: [text.to_owned()].into(), read_scope: scope(), ..InstanceFilter::default() };
-    let found = catalog.instances.list(&hosts, rows);
-    let hits = found.rows.iter().map(|one| {
-        let link = links::service(&one.namespace, &one.service);
-        let state = match (one.isolate, one.healthy) {
-            (true, _) => ("warn", t.isolated.to_owned()),
-            (_, true) => ("good", t.healthy.to_owned()),
-            _ => ("fault", t.unhealthy.to_owned()),
-        };
-        let hit = Hit::new(format!("{}:{}", one.host, one.port), link).with(state);
-        Hit { about: format!("{} / {}", one.namespace, one.service), ..hit }
-    });
-    add(t.instances, hits.collect(), found.amount, String::new());
+    fn files_by(&mut self, title: &'static str, filter: &FileFilter, key: &str) {
+        let found = self.catalog.configs.list_files(filter, &self.rows);
+        let hits = found.rows.iter().map(|file| {
+            let row = FileRow::of(self.catalog, self.t, file);
+            let badges = states(self.t, row.in_force.as_ref(), row.differs, row.has_gray, true);
+            Hit { badges, ..Hit::new(format!("{} / {} / {}", row.namespace, row.group, row.name), row.link) }
+        });
+        self.add_listed(title, hits.collect(), found.amount, "/ui/config", key);
+    }
 
-    let requests = RequestFilter { name: filter(), heads: true, read_scope: scope(), ..RequestFilter::default() };
-    let found = catalog.approvals.list(&requests, rows);
-    let hits = found.rows.iter().map(|one| {
-        let row = RequestRow::of(one, &catalog.standing(catalog.clock(), one), catalog.clock(), t);
-        let hit = Hit::new(format!("{} {}", row.act, row.thing), format!("/ui/requests/{}", row.id));
-        Hit { about: row.comment, ..hit.with((row.badge.0, row.badge.1.to_owned())) }
-    });
-    add(t.requests, hits.collect(), found.amount, String::new());
+    fn config_groups(&mut self) {
+        let filter = GroupFilter { name: self.filter(), read_scope: self.scope(), ..GroupFilter::default() };
+        let found = self.catalog.configs.list_groups(&filter, &self.rows);
+        let hits = found.rows.iter().map(|group| {
+            let mut pairs = url::form_urlencoded::Serializer::new(String::new());
+            pairs.append_pair("namespace", &group.namespace).append_pair("group", &group.name);
+            Hit::new(format!("{} / {}", group.namespace, group.name), format!("/ui/config?{}", pairs.finish()))
+        });
+        self.add(self.t.home.groups, hits.collect(), found.amount);
+    }
 
-    let namespaces = NamespaceFilter { name: filter(), read_scope: scope(), ..NamespaceFilter::default() };
-    let found = catalog.namespaces.list(&namespaces, rows);
-    let named = |path: &str, key: &str, name: &str| {
-        let text: String = byte_serialize(name.as_bytes()).collect();
-        Hit::new(name.to_owned(), format!("{path}?{key}={text}"))
-    };
-    let hits = found.rows.iter().map(|one| named("/ui", "namespace", &one.name)).collect();
-    add(t.namespaces, hits, found.amount, list("/ui/namespaces", "name", query));
-    let found = catalog.contracts.list(&filter(), &sight.read_scope, rows);
-    let hits = found.rows.iter().map(|one| named("/ui/edit/contracts", "name", &one.name)).collect();
-    add(t.contracts, hits, found.amount, String::new());
-    let found = catalog.templates.list(&filter(), rows);
-    let hits = found.rows.iter().map(|one| named("/ui/edit/templates", "name", &one.name)).collect();
-    add(t.templates, hits, found.amount, list("/ui/templates", "name", query));
+    fn aliases(&mut self) {
+        let filter = AliasFilter { alias: self.filter(), read_scope: self.scope(), ..AliasFilter::default() };
+        let found = self.catalog.aliases.list(&filter, &self.rows);
+        let hits = found.rows.iter().map(|alias| {
+            let name = format!("{} / {}", alias.alias_namespace, alias.alias);
+            let hit = Hit::new(name, links::service(&alias.namespace, &alias.service));
+            Hit { about: format!("→ {} / {}", alias.namespace, alias.service), ..hit }
+        });
+        self.add(self.t.aliases, hits.collect(), found.amount);
+    }
 
-    if sight.manages {
-        let found = catalog.policies.list(&filter(), rows);
+    fn instances(&mut self) {
+        let t = self.t;
+        let hosts = [self.text.to_owned()].into();
+        let filter = InstanceFilter { hosts, read_scope: self.scope(), ..InstanceFilter::default() };
+        let found = self.catalog.instances.list(&filter, &self.rows);
+        let hits = found.rows.iter().map(|one| {
+            let link = links::service(&one.namespace, &one.service);
+            let state = match (one.isolate, one.healthy) {
+                (true, _) => ("warn", t.isolated.to_owned()),
+                (_, true) => ("good", t.healthy.to_owned()),
+                _ => ("fault", t.unhealthy.to_owned()),
+            };
+            let hit = Hit::new(format!("{}:{}", one.host, one.port), link).with(state);
+            Hit { about: format!("{} / {}", one.namespace, one.service), ..hit }
+        });
+        self.add(t.instances, hits.collect(), found.amount);
+    }
+
+    fn requests(&mut self) {
+        let (name, read_scope) = (self.filter(), self.scope());
+        let filter = RequestFilter { name, heads: true, read_scope, ..RequestFilter::default() };
+        let found = self.catalog.approvals.list(&filter, &self.rows);
+        let clock = self.catalog.clock();
+        let hits = found.rows.iter().map(|one| {
+            let row = RequestRow::of(one, &self.catalog.standing(clock, one), clock, self.t);
+            let hit = Hit::new(format!("{} {}", row.act, row.thing), format!("/ui/requests/{}", row.id));
+            Hit { about: row.comment, ..hit.with((row.badge.0, row.badge.1.to_owned())) }
+        });
+        self.add(self.t.requests, hits.collect(), found.amount);
+    }
+
+    /// Finds namespaces, contracts and templates.
+    fn other_kinds(&mut self) {
+        let (t, filter) = (self.t, self.filter());
+        let namespaces =
+            NamespaceFilter { name: self.filter(), read_scope: self.scope(), ..NamespaceFilter::default() };
+        let found = self.catalog.namespaces.list(&namespaces, &self.rows);
+        let hits = found.rows.iter().map(|one| named("/ui", "namespace", &one.name)).collect();
+        self.add_listed(t.namespaces, hits, found.amount, "/ui/namespaces", "name");
+        let found = self.catalog.contracts.list(&filter, &self.sight.read_scope, &self.rows);
+        let hits = found.rows.iter().map(|one| named("/ui/edit/contracts", "name", &one.name)).collect();
+        self.add(t.contracts, hits, found.amount);
+        let found = self.catalog.templates.list(&filter, &self.rows);
+        let hits = found.rows.iter().map(|one| named("/ui/edit/templates", "name", &one.name)).collect();
+        self.add_listed(t.templates, hits, found.amount, "/ui/templates", "name");
+    }
+
+    /// Finds policies, users and service tokens, which only administrators see.
+    fn accounts(&mut self) {
+        let (t, access) = (self.t, &self.catalog.access);
+        let found = self.catalog.policies.list(&self.filter(), &self.rows);
         let hits = found.rows.iter().map(|one| named("/ui/edit/policies", "name", &one.name)).collect();
-        add(t.policies, hits, found.amount, String::new());
-        let found = catalog.access.list_users(|user| name.matches(&user.name), rows);
+        self.add(t.policies, hits, found.amount);
         let state = |is_off: bool| is_off.then(|| ("", t.disabled.to_owned())).into_iter().collect();
-        let hits = found
-            .rows
-            .iter()
-            .map(|one| Hit { badges: state(one.disabled), ..named("/ui/edit/users", "name", &one.name) });
-        add(t.users, hits.collect(), found.amount, "/ui/accounts".to_owned());
-        let found = catalog.access.list_service_tokens(|token| name.matches(&token.name), rows);
-        let hits = found
-            .rows
-            .iter()
-            .map(|one| Hit { badges: state(one.disabled), ..named("/ui/edit/tokens", "name", &one.name) });
-        add(t.tokens, hits.collect(), found.amount, "/ui/accounts".to_owned());
+        let hit = |path: &str, name: &str, is_off| Hit { badges: state(is_off), ..named(path, "name", name) };
+        let users = access.list_users(|user| self.name.matches(&user.name), &self.rows);
+        let of_users = users.rows.iter().map(|one| hit("/ui/edit/users", &one.name, one.disabled)).collect();
+        let tokens = access.list_service_tokens(|token| self.name.matches(&token.name), &self.rows);
+        let of_tokens = tokens.rows.iter().map(|one| hit("/ui/edit/tokens", &one.name, one.disabled)).collect();
+        for (title, hits, amount) in [(t.users, of_users, users.amount), (t.tokens, of_tokens, tokens.amount)] {
+            self.groups.push(Group { title, hits, amount, list: "/ui/accounts".to_owned() });
+        }
     }
-    if sight.operates {
-        let found = catalog.webhooks.list(filter().as_ref(), rows);
-        let hits = found.rows.iter().map(|one| named("/ui/edit/webhooks", "name", &one.name)).collect();
-        add(t.webhooks, hits, found.amount, list("/ui/webhooks", "name", query));
-    }
-    groups
 }
 
 fn of_counts(t: &Texts, counts: InstanceCounts) -> Badge {

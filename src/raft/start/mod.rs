@@ -144,23 +144,6 @@ pub(crate) async fn start_on(
     )
     .await
     .context("consensus could not start")?;
-    let lifecycle = Lifecycle {
-        stopping: AtomicBool::new(false),
-        caught_up: AtomicBool::new(false),
-        caught_up_now: Notify::new(),
-        awaited: Mutex::default(),
-        ready_behind: setup.ready_behind,
-        removal: Removal::default(),
-    };
-    let upkeep = Upkeep {
-        disk_check: DiskCheck::default(),
-        backups: Arc::new(Semaphore::new(BACKUPS_AT_ONCE)),
-        capacity: Capacity::new(setup.node_id, setup.room_bounds),
-        compaction: tokio::sync::Mutex::new(Compaction::new(setup.log_bounds)),
-        divergence: Divergence::default(),
-        certificates: setup.certificates,
-        alarms: Alarms::default(),
-    };
     let node = Node::new(Inner {
         id: setup.node_id,
         raft: raft.clone(),
@@ -176,19 +159,14 @@ pub(crate) async fn start_on(
         settling: tokio::sync::Mutex::default(),
         membership_turn: tokio::sync::Mutex::default(),
         read_indexes: ReadIndexes::default(),
-        lifecycle,
-        upkeep,
+        lifecycle: lifecycle(setup.ready_behind),
+        upkeep: upkeep(setup.node_id, setup.room_bounds, setup.log_bounds, setup.certificates),
         threads,
     });
     if let Some(listener) = setup.peer_listener {
         let service = NodeService { node: node.clone(), extension: setup.extension.clone() };
         let server = PeerServer::new(raft, service, port, credentials, known_peers.clone(), metrics);
-        let (calls, serving) = (server.calls(), server.serve(threads::settle(listener)?, shutdown.clone()));
-        tasks::needed_in(tracker, "peers", async move {
-            serving.await;
-            calls.close();
-            calls.wait().await;
-        });
+        serve_peers(server.calls(), server.serve(threads::settle(listener)?, shutdown.clone()), tracker);
     }
     consistency_check::recall(&node)?;
     let must_meet = is_fresh && !setup.initial_cluster.is_empty();
@@ -199,19 +177,20 @@ pub(crate) async fn start_on(
         with_majority: setup.form_with_majority,
     };
     background::run("removal-heard", removal::listen(node.clone(), known_peers.clone()), tracker, shutdown);
-    let (failed, failure) = oneshot::channel();
     let (until, spawner, joining) = (shutdown.clone(), tracker.clone(), node.clone());
+    let take_part = async move {
+        if must_meet && let Err(error) = formation.form_or_join().await {
+            return error;
+        }
+        background::start(&joining, &spawner, &until);
+        setup.extension.start(&joining, &spawner, &until);
+        await_caught_up(&joining).await;
+        joining.set_caught_up();
+        std::future::pending().await
+    };
+    let (failed, failure) = oneshot::channel();
+    let until = shutdown.clone();
     tasks::needed_in(tracker, "start", async move {
-        let take_part = async {
-            if must_meet && let Err(error) = formation.form_or_join().await {
-                return error;
-            }
-            background::start(&joining, &spawner, &until);
-            setup.extension.start(&joining, &spawner, &until);
-            await_caught_up(&joining).await;
-            joining.set_caught_up();
-            std::future::pending().await
-        };
         let end = async {
             tokio::select! {
                 error = take_part => error,
@@ -224,6 +203,39 @@ pub(crate) async fn start_on(
         }
     });
     Ok((node, failure))
+}
+
+/// Returns the lifecycle of a node that has not caught up.
+fn lifecycle(ready_behind: Duration) -> Lifecycle {
+    Lifecycle {
+        stopping: AtomicBool::new(false),
+        caught_up: AtomicBool::new(false),
+        caught_up_now: Notify::new(),
+        awaited: Mutex::default(),
+        ready_behind,
+        removal: Removal::default(),
+    }
+}
+
+fn upkeep(node_id: NodeId, room: RoomBounds, log: LogBounds, certificates: Arc<Certificates>) -> Upkeep {
+    Upkeep {
+        disk_check: DiskCheck::default(),
+        backups: Arc::new(Semaphore::new(BACKUPS_AT_ONCE)),
+        capacity: Capacity::new(node_id, room),
+        compaction: tokio::sync::Mutex::new(Compaction::new(log)),
+        divergence: Divergence::default(),
+        certificates,
+        alarms: Alarms::default(),
+    }
+}
+
+/// Serves peers until `serving` ends with the shutdown, and then waits for the end of their calls.
+fn serve_peers(calls: TaskTracker, serving: impl Future<Output = ()> + Send + 'static, tracker: &TaskTracker) {
+    tasks::needed_in(tracker, "peers", async move {
+        serving.await;
+        calls.close();
+        calls.wait().await;
+    });
 }
 
 /// Refuses a directory whose recovery was interrupted: `thuban recover` writes the new cluster id first and the state
