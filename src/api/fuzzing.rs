@@ -48,8 +48,12 @@ use crate::operations::testing::InMemory;
 use crate::operations::{Bounds, Caller, Operations};
 
 /// Small maximum length of a config file, so that an input can exceed it.
-const BOUNDS: Bounds =
-    Bounds { config_content_chars_max: 1000, token_trust: Duration::from_secs(30), webhook_networks: Vec::new() };
+const BOUNDS: Bounds = Bounds {
+    config_content_chars_max: 1000,
+    token_trust: Duration::from_secs(30),
+    webhook_networks: Vec::new(),
+    sso_ca_file: None,
+};
 
 /// The handlers over a catalog in memory.
 pub(crate) struct Desk {

@@ -8,7 +8,7 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 
 use super::admin::{audit, backup, clients, cluster, health, resealing, settings, time, webhooks, xds};
 use super::approval::{contracts, policies, requests};
-use super::auth::{access_keys, login, oneself, tokens, users};
+use super::auth::{access_keys, identities, login, oneself, providers, sso, tokens, users};
 use super::config::{bundles, diff, encryption, files, groups, releases, subscribers, templates};
 use super::http::route::{self, Access, METRICS, Terms};
 use super::http::{ApiResult, App, Arguments, Caller, Doc, Inputs, reference};
@@ -148,6 +148,17 @@ fn fixed_routes() -> Vec<Route> {
         open(POST, "/core/v1/user/login", login::log_in, login::LOG_IN),
         guarded(POST, "/auth/v1/user/logout", login::log_out, login::LOG_OUT),
         guarded(POST, "/core/v1/user/logout", login::log_out, login::LOG_OUT),
+        whole(Manage, GET, "/auth/v1/providers", providers::list, providers::LIST),
+        whole(Manage, POST, "/auth/v1/providers", by(Op::Create, providers::write), providers::CREATE),
+        whole(Manage, PUT, "/auth/v1/providers", by(Op::Update, providers::write), providers::UPDATE),
+        whole(Manage, POST, "/auth/v1/providers/delete", by(Op::Delete, providers::write), providers::DELETE),
+        whole(Manage, GET, "/auth/v1/identities", identities::list, identities::LIST),
+        whole(Manage, POST, "/auth/v1/identities/delete", identities::delete, identities::DELETE),
+        open(GET, "/auth/v1/sso", sso::list, sso::LIST),
+        open(GET, "/auth/v1/sso/{name}", sso::show, sso::SHOW),
+        open(POST, "/auth/v1/sso/{name}/login", sso::log_in, sso::LOG_IN),
+        open(POST, "/auth/v1/sso/{name}/logout", sso::log_out, sso::LOG_OUT),
+        whole(Manage, POST, "/auth/v1/sso/{name}/test", sso::test, sso::TEST),
         whole(Manage, GET, "/auth/v1/users", users::list, users::LIST),
         whole(Manage, POST, "/auth/v1/users", by(Op::Create, users::write), users::CREATE),
         whole(Manage, PUT, "/auth/v1/users", by(Op::Update, users::write), users::UPDATE),

@@ -40,7 +40,7 @@ impl ReadRefusal {
             ReadRefusal::BadRequest(_) => StatusCode::BAD_REQUEST,
             // Another node may be able to read the key.
             ReadRefusal::Unsigned(Flaw::Unreadable) => StatusCode::SERVICE_UNAVAILABLE,
-            ReadRefusal::Unauthorized | ReadRefusal::Unsigned(_) => StatusCode::UNAUTHORIZED,
+            ReadRefusal::Unauthorized | ReadRefusal::Token(_) | ReadRefusal::Unsigned(_) => StatusCode::UNAUTHORIZED,
             ReadRefusal::Withheld => StatusCode::FORBIDDEN,
             ReadRefusal::NotFound => StatusCode::NOT_FOUND,
             ReadRefusal::Behind | ReadRefusal::Full(_) | ReadRefusal::Sealed | ReadRefusal::OutOfService(_) => {
@@ -65,7 +65,7 @@ impl ReadRefusal {
         let format = format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]");
         let exception = match self {
             ReadRefusal::BadRequest(_) => "BadRequestException",
-            ReadRefusal::Unauthorized => "UnauthorizedException",
+            ReadRefusal::Unauthorized | ReadRefusal::Token(_) => "UnauthorizedException",
             ReadRefusal::Unsigned(flaw) if *flaw != Flaw::Unreadable => "UnauthorizedException",
             _ => "ServiceException",
         };

@@ -50,7 +50,7 @@ impl<S: ConfigSource> FromRequestParts<Surface<S>> for ClientRequest {
             uri: parts.uri.clone(),
             received: parts.extensions.get::<Received>().map(|Received(uri)| uri.clone()),
             address: client_address(&parts.headers, &parts.extensions, &surface.settings.trusted_proxies),
-            credentials: credentials_of(&parts.headers),
+            credentials: verified(surface, credentials_of(&parts.headers)).await,
             certificate: parts.extensions.get::<PeerCertificate>().map(|shown| shown.common_name.clone()),
             parking: parts.extensions.get().cloned(),
             agent: parts.headers.get(header::USER_AGENT).cloned(),
@@ -127,6 +127,17 @@ pub(super) fn credentials_of(headers: &HeaderMap) -> ReaderCredentials {
             ReaderCredentials::Token(token.trim().to_owned())
         }
         _ => ReaderCredentials::Token(value.to_owned()),
+    }
+}
+
+/// Verifies a token in the form of those of identity providers. Tokens of the cluster hold no dot.
+async fn verified<S: ConfigSource>(surface: &Surface<S>, credentials: ReaderCredentials) -> ReaderCredentials {
+    match credentials {
+        ReaderCredentials::Token(token) if token.contains('.') => match surface.reads.source().bearer(&token).await {
+            Ok(credential) => ReaderCredentials::Bearer(Box::new(credential)),
+            Err(refusal) => ReaderCredentials::Refused(refusal),
+        },
+        credentials => credentials,
     }
 }
 

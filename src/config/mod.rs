@@ -199,6 +199,10 @@ pub struct Tuning {
     #[arg(long, env = "THUBAN_WEBHOOK_CA_FILE", value_name = "FILE")]
     pub webhook_ca_file: Option<PathBuf>,
 
+    /// File with the trusted authorities of https:// identity providers (PEM) [default: those of the system]
+    #[arg(long, env = "THUBAN_SSO_CA_FILE", value_name = "FILE")]
+    pub sso_ca_file: Option<PathBuf>,
+
     /// Private networks, separated by commas, that webhooks with `allow_private` may reach, loopback (127.0.0.0/8)
     /// included; the same on every node [default: none]
     #[arg(long, env = "THUBAN_WEBHOOK_PRIVATE_NETWORKS", value_delimiter = ',', value_name = "NETWORKS")]

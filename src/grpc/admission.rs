@@ -24,7 +24,7 @@ use crate::connections::{LastingCertificate, PeerCertificate, StreamCut};
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::ReadScope;
 use crate::model::mesh::TOKEN_KEY;
-use crate::operations::{Caller, Operations, token_hash};
+use crate::operations::{Caller, Operations};
 use crate::origin::{Origin, OriginQuota, Sender, Short};
 use crate::proto::envoy::config::core::v3::Node;
 use crate::tasks;
@@ -78,7 +78,7 @@ impl Unnamed {
     /// there is no token.
     pub(super) async fn caller(&self, node: Option<&Node>, operations: &Operations) -> Result<Option<Caller>, Status> {
         let Some(token) = token_of(node)? else { return Ok(None) };
-        let credential = Credential::Token(token_hash(token));
+        let credential = operations.credential(token).await.map_err(refusal)?;
         let caller = operations.identify(credential, self.sender, self.request_id.clone()).await.map_err(refusal)?;
         let origin = caller.origin();
         self.user.pass_to(origin).map_err(|short| taken(origin, short))?;
@@ -197,7 +197,7 @@ impl Admission {
             Visitor { address: sender.address, origin, caller, certificate: None, unnamed: None }
         };
         if let Some(token) = presented_token(headers)? {
-            let credential = Credential::Token(token_hash(token));
+            let credential = self.operations.credential(token).await.map_err(refusal)?;
             let caller = self.operations.identify(credential, sender, id).await.map_err(refusal)?;
             return Ok(visitor(Some(caller)));
         }

@@ -20,11 +20,13 @@ use crate::log_once::LogOnce;
 use crate::model::access_key::{AccessKey, AccessKeyDraft, AccessKeyRequest, AccessMode, ClearSecret, SealedSecret};
 use crate::model::code::{Code, Refusal};
 use crate::model::signature::{AppKeys, SigningKey};
+use crate::model::sso::{Provider, ProviderDraft, ProviderRequest};
 use crate::model::webhook::{Webhook, WebhookDraft, WebhookRequest};
 
 /// Kind of secret: the first part of the place that it is sealed for.
 const KIND: &str = "access-key";
 const WEBHOOK: &str = "webhook";
+const PROVIDER: &str = "provider";
 
 /// Data keys of this node, if it has any, with which secrets are sealed and opened.
 #[derive(Debug, Default)]
@@ -88,6 +90,29 @@ impl Keyring {
     pub fn secret_of(&self, hook: &Webhook) -> Result<Zeroizing<Vec<u8>>, String> {
         let opened = self.opened(&[WEBHOOK, &hook.name], &hook.secret);
         opened.ok_or_else(|| format!("the leader cannot read the secret: {}", self.remedy()))
+    }
+
+    /// Returns the draft to propose for a provider. An empty secret removes the present one.
+    pub fn seal_provider(&self, mut request: ProviderRequest) -> Result<ProviderDraft, Refusal> {
+        let sealed = match request.client_secret.take() {
+            None => None,
+            Some(secret) if secret.expose().is_empty() => Some(SealedSecret::default()),
+            Some(secret) => Some(self.sealed_for(&[PROVIDER, &request.name], &secret)?),
+        };
+        Ok(request.into_draft(sealed))
+    }
+
+    /// Returns the secret of the client at a provider; `None` for a public client. Refuses on a node that cannot read
+    /// it.
+    pub fn open_client_secret(&self, provider: &Provider) -> Result<Option<Zeroizing<String>>, Refusal> {
+        let Some(sealed) = &provider.client_secret else { return Ok(None) };
+        let opened = self.opened(&[PROVIDER, &provider.name], sealed);
+        let text = opened.and_then(|secret| String::from_utf8(secret.to_vec()).ok());
+        let unreadable = || {
+            let why = format!("the client secret of provider {} cannot be read: {}", provider.name, self.remedy());
+            Refusal::new(Code::NoDataKey, why)
+        };
+        text.map(|text| Some(Zeroizing::new(text))).ok_or_else(unreadable)
     }
 
     /// Returns the enabled keys of an app, all or those that apply to files of a namespace; `None` if there are none,

@@ -112,6 +112,11 @@ impl LocalMember {
         self.node.cluster_survey().await
     }
 
+    /// Returns the announced addresses of the members' management API.
+    pub fn api_addresses(&self) -> Vec<String> {
+        self.node.cluster_status().members.into_iter().map(|member| member.api).collect()
+    }
+
     pub async fn change_membership(&self, change: MembershipChange) -> Result<(), ChangeError> {
         self.node.change_membership(change).await
     }

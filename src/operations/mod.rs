@@ -13,6 +13,7 @@ pub mod accounts;
 mod approvals;
 mod audit;
 mod backup;
+mod bearer;
 pub mod caller;
 pub mod cluster_time;
 mod config;
@@ -27,6 +28,7 @@ mod mistakes;
 mod naming;
 pub mod oneself;
 pub mod passwords;
+mod providers;
 pub mod publication;
 pub mod publishing;
 mod reach;
@@ -40,6 +42,7 @@ pub mod sealing;
 mod services;
 mod settings;
 pub mod sign_in;
+pub mod sso;
 mod templates;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod testing;
@@ -49,6 +52,7 @@ mod throttle;
 mod webhooks;
 pub(crate) mod write;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,12 +61,15 @@ use ipnet::IpNet;
 
 use crate::controllers::Controllers;
 use crate::raft::node::Node;
+use crate::sso::{IdentityProviders, SsoClock};
 use contracts::CompiledContracts;
 use member::LocalMember;
 use passwords::PasswordChecks;
 use replica::Replica;
 use scan_limiter::TurnsByKind;
+use sso::SsoLimits;
 
+pub use bearer::credential_here;
 pub use caller::{Caller, new_token, token_hash};
 pub use contracts::TrialDraft;
 pub use explain::Sides;
@@ -82,6 +89,8 @@ pub struct Bounds {
     pub token_trust: Duration,
     /// Private networks that webhooks may address.
     pub webhook_networks: Vec<IpNet>,
+    /// File with the authorities of identity providers; `None` for those of the system.
+    pub sso_ca_file: Option<PathBuf>,
 }
 
 /// The operations of one node.
@@ -89,6 +98,8 @@ pub struct Operations {
     node: Arc<dyn Replica>,
     bounds: Bounds,
     passwords: PasswordChecks,
+    sso: Arc<IdentityProviders>,
+    sso_limits: SsoLimits,
     turns: TurnsByKind,
     engines: Arc<CompiledContracts>,
 }
@@ -101,7 +112,16 @@ impl Operations {
     fn over(node: Arc<dyn Replica>, bounds: Bounds, argon2: Argon2<'static>) -> Arc<Self> {
         let passwords = PasswordChecks::new(argon2);
         let turns = TurnsByKind::new();
-        Arc::new(Operations { node, bounds, passwords, turns, engines: Arc::default() })
+        let (dated, metrics) = (node.clone(), node.metrics().clone());
+        let clock = SsoClock::new(move || dated.sure_now());
+        let sso = Arc::new(IdentityProviders::new(clock, bounds.sso_ca_file.clone(), metrics));
+        let sso_limits = SsoLimits::new();
+        Arc::new(Operations { node, bounds, passwords, sso, sso_limits, turns, engines: Arc::default() })
+    }
+
+    /// Returns the identity providers as this node has seen them.
+    pub fn identity_providers(&self) -> &Arc<IdentityProviders> {
+        &self.sso
     }
 
     pub(crate) fn node(&self) -> &Arc<dyn Replica> {

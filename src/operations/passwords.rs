@@ -131,13 +131,13 @@ fn verify_password(argon2: &Argon2, password: &str, hash: Option<&PasswordHash>)
 }
 
 /// Slot of a check that waits or is being hashed; freed on drop.
-struct QueuePlace {
+pub(super) struct QueuePlace {
     queue: Arc<OriginQuota>,
     origin: Origin,
 }
 
 impl QueuePlace {
-    fn take(queue: &Arc<OriginQuota>, origin: Origin) -> Result<QueuePlace, NotChecked> {
+    pub(super) fn take(queue: &Arc<OriginQuota>, origin: Origin) -> Result<QueuePlace, NotChecked> {
         queue.take(origin, 1).map_err(|_| NotChecked::Busy)?;
         Ok(QueuePlace { queue: queue.clone(), origin })
     }

@@ -115,6 +115,9 @@ impl Operations {
     }
 }
 
+/// Text of the refusal of a wrong name or password.
+pub const WRONG: &str = "name or password is wrong";
+
 fn wrong() -> Refusal {
-    Refusal::new(Code::NotAllowedAccess, "name or password is wrong")
+    Refusal::new(Code::NotAllowedAccess, WRONG)
 }

@@ -25,8 +25,12 @@ const SENDER: Sender = Sender { address: None, is_local: true };
 
 /// Builds operations over a cluster whose administrator has a password.
 async fn founded() -> Arc<Operations> {
-    let bounds =
-        Bounds { config_content_chars_max: 100, token_trust: Duration::from_secs(30), webhook_networks: Vec::new() };
+    let bounds = Bounds {
+        config_content_chars_max: 100,
+        token_trust: Duration::from_secs(30),
+        webhook_networks: Vec::new(),
+        sso_ca_file: None,
+    };
     let keyring = || Keyring::new(DataKey::of_hex(&"a".repeat(64)));
     let over = |bench| Operations::in_memory(Arc::new(InMemory::new(bench, keyring())), bounds.clone());
     let hash = over(Bench::default()).passwords.hash(PASSWORD.to_owned()).await.expect("a hash");

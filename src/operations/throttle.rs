@@ -31,10 +31,9 @@ const FAMILIAR_FOR: Duration = Duration::from_secs(24 * 3600);
 const FAMILIAR_MAX: usize = 10_000;
 
 /// Login throttle of one node; cheap to clone.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(super) struct LoginThrottle(Arc<ThrottleState>);
 
-#[derive(Default)]
 struct ThrottleState {
     /// Seeded at random, so that an attacker cannot choose names that collide with another user's.
     hashing: RandomState,
@@ -46,8 +45,9 @@ struct ThrottleState {
 /// Hash of a user name.
 type User = u64;
 
-#[derive(Default)]
 struct AttemptCounts {
+    /// Failures of one pair in a minute after which it has to wait.
+    pair_max: u32,
     pairs: HashMap<(User, Guesser), Window>, // bound: login-attempts
     users: HashMap<User, Window>,            // bound: login-attempts
     /// Users and the origins that they logged in from, with the time of the last login.
@@ -98,7 +98,20 @@ enum Admission {
     Wait(Duration),
 }
 
+impl Default for LoginThrottle {
+    fn default() -> Self {
+        LoginThrottle::with_failures(limits::LOGIN_FAILURES_PER_MINUTE)
+    }
+}
+
 impl LoginThrottle {
+    /// Creates a throttle that admits so many failures of one user from one origin in a minute.
+    pub(super) fn with_failures(pair_max: u32) -> Self {
+        let (pairs, users, familiar) = (HashMap::new(), HashMap::new(), HashMap::new());
+        let counts = Mutex::new(AttemptCounts { pair_max, pairs, users, familiar, swept: None });
+        LoginThrottle(Arc::new(ThrottleState { hashing: RandomState::new(), counts, ended: Notify::new() }))
+    }
+
     /// Begins an attempt, or returns the time to wait before the next one. Waits while open attempts could still reach
     /// the limit of failures.
     pub(super) async fn attempt(&self, user: &str, guesser: Guesser) -> Result<Attempt, Duration> {
@@ -133,7 +146,7 @@ impl AttemptCounts {
         of_pair.renew(now);
         let of_user = self.users.entry(user).or_insert_with(|| Window::new(now));
         of_user.renew(now);
-        let verdict = match of_pair.judge(limits::LOGIN_FAILURES_PER_MINUTE, now) {
+        let verdict = match of_pair.judge(self.pair_max, now) {
             Admission::Free if is_stranger => of_user.judge(limits::LOGIN_FAILURES_PER_USER_AND_MINUTE, now),
             verdict => verdict,
         };

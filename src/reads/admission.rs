@@ -11,6 +11,7 @@ use std::net::IpAddr;
 use super::config::{ConfigReads, ReadRefusal};
 use super::config_source::{ConfigSource, Reader, Sight};
 use crate::catalog::Credential;
+use crate::model::code::Refusal;
 use crate::model::config_lookup::Released;
 use crate::model::signature::{AppKeys, Flaw, KeyMark, Signature, Target};
 use crate::operations::token_hash;
@@ -28,6 +29,10 @@ pub enum ReaderCredentials {
     },
     /// A control-plane token, valid or not.
     Token(String),
+    /// A bearer token of a provider, which was verified.
+    Bearer(Box<Credential>),
+    /// A bearer token that was refused.
+    Refused(Refusal),
 }
 
 /// A reader as described by its connection and request.
@@ -93,10 +98,12 @@ impl<S: ConfigSource> ConfigReads<S> {
     }
 
     fn judge(&self, asker: Asker<'_>, wanted: Option<AskedFiles<'_>>) -> Result<Admitted, ReadRefusal> {
-        if let ReaderCredentials::Token(token) = asker.credentials {
-            return self
-                .admit_named(Credential::Token(token_hash(token)), asker.address)
-                .ok_or(ReadRefusal::Unauthorized);
+        let named = |credential| self.admit_named(credential, asker.address).ok_or(ReadRefusal::Unauthorized);
+        match asker.credentials {
+            ReaderCredentials::Token(token) => return named(Credential::Token(token_hash(token))),
+            ReaderCredentials::Bearer(credential) => return named(Credential::clone(credential)),
+            ReaderCredentials::Refused(refusal) => return Err(ReadRefusal::of_bearer(refusal)),
+            ReaderCredentials::Anonymous | ReaderCredentials::Signature { .. } => {}
         }
         match (self.judge_unnamed(asker, wanted), asker.certificate) {
             (Err(refusal), Some(name)) if self.0.auth_required => {
@@ -119,7 +126,7 @@ impl<S: ConfigSource> ConfigReads<S> {
         let Some((app_id, namespace, all)) = judges else { return self.admit_unjudged().map(|()| Admitted::Freely) };
         let signature = match asker.credentials {
             ReaderCredentials::Signature { authorization, timestamp } => Signature::read(authorization, timestamp),
-            ReaderCredentials::Anonymous | ReaderCredentials::Token(_) => None,
+            _ => None,
         };
         let signed = |mark| Admitted::Signed(mark, Origin::of_app(app_id));
         let verdict = all.judge(app_id, signature.as_ref(), asker.target, self.0.source.now());

@@ -14,6 +14,7 @@ use super::repeat_limiter::RepeatLimiter;
 use crate::compression::{self, Accepted, Coding};
 use crate::log_once::LogOnce;
 use crate::metrics::Metrics;
+use crate::model::code::Refusal;
 use crate::model::config_lookup::{Lookup, Released, Rendering, Unreadable};
 use crate::model::limits;
 use crate::model::signature::Flaw;
@@ -31,6 +32,9 @@ pub enum ReadRefusal {
     BadRequest(String),
     #[error("a valid token is needed")]
     Unauthorized,
+    /// The bearer token of a provider is wrong, as the text says.
+    #[error("{0}")]
+    Token(String),
     #[error(transparent)]
     Unsigned(#[from] Flaw),
     #[error("nothing is released under this name")]
@@ -52,10 +56,18 @@ pub enum ReadRefusal {
 }
 
 impl ReadRefusal {
+    /// Returns the refusal of a bearer token: it is wrong, or its provider does not answer now.
+    pub(super) fn of_bearer(refusal: &Refusal) -> ReadRefusal {
+        match refusal.code.status() {
+            401 => ReadRefusal::Token(refusal.info()),
+            _ => ReadRefusal::OutOfService(refusal.info()),
+        }
+    }
+
     /// Reports whether the refusal is due to the reader, not to the request or the state of this node.
     pub fn is_of_the_reader(&self) -> bool {
         match self {
-            ReadRefusal::Unauthorized => true,
+            ReadRefusal::Unauthorized | ReadRefusal::Token(_) => true,
             // Another node may be able to read the key.
             ReadRefusal::Unsigned(flaw) => *flaw != Flaw::Unreadable,
             _ => false,

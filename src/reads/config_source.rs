@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::catalog::Credential;
+use crate::model::code::{Code, Refusal};
 use crate::model::config_lookup::{Lookup, Released, Unreadable};
 use crate::model::grant::ReadScope;
 use crate::model::signature::AppKeys;
@@ -61,6 +62,11 @@ pub trait ConfigSource: Clone + Send + Sync + 'static {
     /// Returns what the holder of the credential may read, if the credential may be used from the address; `None` if it
     /// is not trusted.
     fn sight_of(&self, credential: &Credential, address: Option<IpAddr>) -> Option<Sight>;
+
+    /// Returns the credential of a bearer token of a provider, which may have to be asked for its keys.
+    fn bearer(&self, _token: &str) -> impl Future<Output = Result<Credential, Refusal>> + Send {
+        std::future::ready(Err(Code::TokenNotExisted.into()))
+    }
 
     /// Reports whether the holder of the credential may read an encrypted file, as a client or as an editor.
     fn may_have_sealed(&self, credential: &Credential, address: Option<IpAddr>, namespace: &str, group: &str) -> bool;

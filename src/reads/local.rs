@@ -11,14 +11,16 @@ use crate::catalog::authorization::SEEING;
 use crate::catalog::{Catalog, Credential};
 use crate::controllers::credential_watch::Guard;
 use crate::controllers::{Controllers, RateClass};
-use crate::model::code::Code;
+use crate::model::code::{Code, Refusal};
 use crate::model::config_file::ConfigKey;
 use crate::model::config_lookup::{Lookup, NamedRelease, Released, Unreadable};
 use crate::model::grant::{ReadScope, Verb};
 use crate::model::signature::AppKeys;
 use crate::model::time::Timestamp;
+use crate::operations::credential_here;
 use crate::origin::Origin;
 use crate::raft::node::Node;
+use crate::sso::IdentityProviders;
 use crate::subscribers::{Client, FileReport, Word};
 use crate::watch::{Hub, WatchKey};
 
@@ -27,13 +29,19 @@ use crate::watch::{Hub, WatchKey};
 pub struct LocalView {
     node: Node,
     controllers: Arc<Controllers>,
+    providers: Arc<IdentityProviders>,
     /// Time for which a node without a leader still trusts tokens.
     token_trust: Duration,
 }
 
 impl LocalView {
-    pub fn new(node: Node, controllers: Arc<Controllers>, token_trust: Duration) -> Self {
-        LocalView { node, controllers, token_trust }
+    pub fn new(
+        node: Node,
+        controllers: Arc<Controllers>,
+        providers: Arc<IdentityProviders>,
+        token_trust: Duration,
+    ) -> Self {
+        LocalView { node, controllers, providers, token_trust }
     }
 }
 
@@ -95,6 +103,10 @@ impl ConfigSource for LocalView {
         let sight =
             || Sight { origin: Origin::of_user(&holder.name), read_scope: ReadScope::new(&holder.grants, SEEING) };
         holder.is_for(address).then(sight)
+    }
+
+    async fn bearer(&self, token: &str) -> Result<Credential, Refusal> {
+        credential_here(&self.providers, self.node.state(), token).await
     }
 
     fn may_have_sealed(&self, credential: &Credential, address: Option<IpAddr>, namespace: &str, group: &str) -> bool {

@@ -173,6 +173,7 @@ impl Server {
             config_content_chars_max: config.tuning.config_content_max,
             token_trust: Duration::from_millis(config.tuning.token_trust_ms),
             webhook_networks: config.tuning.webhook_private_networks.clone(),
+            sso_ca_file: config.tuning.sso_ca_file.clone(),
         };
         let operations = Operations::new(node.clone(), controllers.clone(), bounds);
         let prometheus = config.tuning.prometheus_url.as_ref().map(Prometheus::new).transpose();
@@ -363,7 +364,8 @@ async fn certificates(config: &Config) -> Arc<Certificates> {
     let grpc = (!config.grpc_addrs.is_empty()).then_some("grpc");
     let listeners = ["api", "compat"].into_iter().chain(grpc).collect();
     let of_traces = config.traces.as_ref().and_then(|traces| traces.ca_file.clone());
-    let bundles = [("webhooks", config.tuning.webhook_ca_file.clone()), ("traces", of_traces)];
+    let (of_webhooks, of_sso) = (config.tuning.webhook_ca_file.clone(), config.tuning.sso_ca_file.clone());
+    let bundles = [("webhooks", of_webhooks), ("sso", of_sso), ("traces", of_traces)];
     let bundles = bundles.into_iter().filter_map(|(used_by, file)| Some(CertificateUse { used_by, file: file? }));
     let (tls, bundles, warn_days) = (config.tls.clone(), bundles.collect(), config.certificate_warn_days);
     let made = move || Arc::new(Certificates::new(tls, listeners, bundles, warn_days));

@@ -43,7 +43,8 @@ pub(super) fn console_router(config: &Config, operations: Arc<Operations>, bound
 /// Returns the reads of config files, which the ports of config clients and of gRPC share.
 pub(super) fn config_reads(config: &Config, node: &Node, app: &App, metrics: Arc<Metrics>) -> ConfigReads<LocalView> {
     let token_trust = Duration::from_millis(config.tuning.token_trust_ms);
-    let view = LocalView::new(node.clone(), app.node().controllers().clone(), token_trust);
+    let (controllers, providers) = (app.node().controllers().clone(), app.identity_providers().clone());
+    let view = LocalView::new(node.clone(), controllers, providers, token_trust);
     let auth_required = config.tuning.compat_auth == CompatAuth::Required;
     ConfigReads::new(view, metrics, auth_required, config.tuning.bounds.render_cache_bytes)
 }

@@ -24,7 +24,6 @@ mod find;
 mod freezes;
 mod get;
 mod history;
-mod holders;
 mod identities;
 mod import;
 mod instances;

@@ -271,11 +271,15 @@ pub const LOGIN_FAILURES_PER_MINUTE: u32 = 5;
 pub const LOGIN_FAILURES_PER_USER_AND_MINUTE: u32 = 50;
 /// Password checks of a node per second.
 pub const PASSWORD_CHECKS_PER_SECOND: u64 = 20;
+/// Failed sign-ins at one identity provider from one address in a minute before 429002. An office may share an address.
+pub const SSO_FAILURES_PER_MINUTE: u32 = 30;
 /// Logins that wait for a check; below, those from one address. More are refused with 429002.
 pub const LOGINS_WAITING_MAX: usize = 64;
 pub const LOGINS_WAITING_PER_ADDRESS: usize = 16;
 /// Bytes of the body of a login; beyond it 413000.
 pub const LOGIN_BODY_BYTES_MAX: usize = 4 * 1024;
+/// Bytes of the body of a request with tokens of an identity provider; beyond it 413000.
+pub const SSO_BODY_BYTES_MAX: usize = 40 * 1024;
 /// Lifetime of a login token in milliseconds.
 pub const TOKEN_LIFETIME_MS: u64 = 7 * 24 * 3600 * 1000;
 /// Valid tokens of one user; a further login revokes the oldest.

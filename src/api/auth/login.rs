@@ -25,12 +25,12 @@ pub(crate) struct LoginRequest {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Login<'a> {
-    user_id: &'a str,
-    name: &'a str,
-    role: &'static str,
-    owner_id: &'a str,
-    token: &'a str,
+pub(crate) struct Login<'a> {
+    pub(crate) user_id: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) role: &'static str,
+    pub(crate) owner_id: &'a str,
+    pub(crate) token: &'a str,
 }
 
 pub(crate) const LOG_IN: Doc = DOC

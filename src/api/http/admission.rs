@@ -18,7 +18,7 @@ use crate::catalog::audit::AuditNote;
 use crate::connections::PeerCertificate;
 use crate::controllers::RateClass;
 use crate::model::code::{Code, Refusal};
-use crate::operations::{Caller, token_hash};
+use crate::operations::Caller;
 
 /// The Polaris family's own header for the same token.
 const POLARIS_TOKEN: &str = "x-polaris-token";
@@ -54,7 +54,7 @@ pub(crate) async fn admit(app: &App, terms: Terms, request: &mut Request) -> Res
     let caller = match identified {
         // Operators need these routes most on a node without a leader.
         Err(ApiError(Refusal { code: Code::NoLeader, .. })) if terms.is_always => {
-            let credential = presented(request.headers(), request.extensions())?;
+            let credential = presented(app, request.headers(), request.extensions()).await?;
             let sender = sender(request.headers(), request.extensions(), &app.settings.trusted_proxies);
             let id = crate::request_id::of(request.extensions());
             app.operations.identify_by_last_known(credential, sender, id)?
@@ -78,7 +78,7 @@ pub(crate) async fn admit(app: &App, terms: Terms, request: &mut Request) -> Res
 }
 
 pub(crate) async fn identify(app: &App, headers: &HeaderMap, extensions: &Extensions) -> Result<Caller, ApiError> {
-    let credential = presented(headers, extensions)?;
+    let credential = presented(app, headers, extensions).await?;
     let sender = sender(headers, extensions, &app.settings.trusted_proxies);
     Ok(app.operations.identify(credential, sender, crate::request_id::of(extensions)).await?)
 }
@@ -115,10 +115,10 @@ pub(crate) fn note_refused(app: &App, request: &Request, code: Code) {
     app.node().note(RateClass::Stranger, note);
 }
 
-/// Returns the token, or without one the client certificate of the connection.
-fn presented(headers: &HeaderMap, extensions: &Extensions) -> Result<Credential, ApiError> {
+/// Returns the credential of the token, or without one the client certificate of the connection.
+async fn presented(app: &App, headers: &HeaderMap, extensions: &Extensions) -> Result<Credential, ApiError> {
     match (presented_token(headers), extensions.get::<PeerCertificate>()) {
-        (Ok(token), _) => Ok(Credential::Token(token_hash(token))),
+        (Ok(token), _) => Ok(app.operations.credential(token).await?),
         (Err(ApiError(Refusal { code: Code::EmptyAuthToken, .. })), Some(PeerCertificate { common_name })) => {
             Ok(Credential::Certificate(common_name.clone()))
         }

@@ -13,6 +13,7 @@ use crate::hosts::Hosts;
 use crate::openapi::LazyDocument;
 use crate::operations::Operations;
 use crate::operations::replica::Replica;
+use crate::sso::IdentityProviders;
 
 /// Response of a handler, or its refusal.
 pub(crate) type ApiResult = Result<Response, ApiError>;
@@ -47,6 +48,11 @@ impl App {
 
     pub(crate) fn node(&self) -> &Arc<dyn Replica> {
         self.operations.node()
+    }
+
+    /// Returns the identity providers as this node knows them, for the surface of config clients.
+    pub fn identity_providers(&self) -> &Arc<IdentityProviders> {
+        self.operations.identity_providers()
     }
 
     /// Calls [`Operations::scan`]; refusals have this surface's form.

@@ -137,8 +137,7 @@ impl Doc {
         // Codes of any route: an internal error, and limits of time and memory.
         let of_all = [Code::TooMuchUnderWay, Code::ExecuteException, Code::OutcomeUnknown, Code::ReadTimedOut];
         let codes = codes.chain(of_all).collect();
-        let mut sketch =
-            Sketch { schemas, item: self.item, query: self.query.concat(), body: None, body_types: &[JSON], codes };
+        let mut sketch = self.sketch(schemas, codes);
         inputs(&mut sketch);
         if !terms.is_always {
             sketch.codes.insert(Code::StateDiverged);
@@ -146,7 +145,7 @@ impl Doc {
         if terms.access != Access::Anyone {
             sketch.codes.insert(Code::NotAllowedAccess);
             // An unknown token is looked up at the leader, which needs a majority.
-            sketch.codes.extend([Code::EmptyAuthToken, Code::TokenNotExisted, Code::NoLeader]);
+            sketch.codes.extend([Code::EmptyAuthToken, Code::TokenNotExisted, Code::NoLeader, Code::ProviderAway]);
             if !is_read_of(method, path) {
                 sketch.codes.insert(Code::OperationRoleForbidden);
             }
@@ -157,8 +156,8 @@ impl Doc {
             tag: self.tag,
             summary: self.summary,
             security: if terms.access == Access::Anyone { Security::Open } else { Security::Token },
-            path_params: Vec::new(),
             replies: self.replies(&mut sketch),
+            path_params: sketch.path,
             query: sketch.query,
             body: sketch.body,
             body_types: sketch.body_types,
@@ -167,11 +166,16 @@ impl Doc {
 
     /// Returns the keys of the query that a row reads, those of its arguments included.
     pub(crate) fn query_keys(&self, inputs: Inputs) -> Vec<&'static str> {
-        let (query, codes) = (self.query.concat(), BTreeSet::new());
         let schemas = &mut SchemaGenerator::default();
-        let mut sketch = Sketch { schemas, item: self.item, query, body: None, body_types: &[JSON], codes };
+        let mut sketch = self.sketch(schemas, BTreeSet::new());
         inputs(&mut sketch);
         sketch.query.iter().flat_map(Param::names).collect()
+    }
+
+    /// Returns a description without the parts of the handler's arguments.
+    fn sketch<'a>(&self, schemas: &'a mut SchemaGenerator, codes: BTreeSet<Code>) -> Sketch<'a> {
+        let query = self.query.concat();
+        Sketch { schemas, item: self.item, path: Vec::new(), query, body: None, body_types: &[JSON], codes }
     }
 
     fn replies(&self, sketch: &mut Sketch<'_>) -> BTreeMap<u16, Reply> {
@@ -227,6 +231,8 @@ impl Doc {
 pub(crate) struct Sketch<'a> {
     schemas: &'a mut SchemaGenerator,
     pub(crate) item: Option<SchemaOf>,
+    /// Parameters of the path.
+    pub(crate) path: Vec<Param>,
     pub(crate) query: Vec<Param>,
     pub(crate) body: Option<Value>,
     pub(crate) body_types: &'static [&'static str],

@@ -4,14 +4,16 @@ use std::convert::Infallible;
 use std::marker::PhantomData;
 use std::net::IpAddr;
 
-use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::request::Parts;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 use thuban_documents::parse_noting;
 #[cfg(any(test, feature = "fuzzing"))]
 use thuban_documents::parse_seeded;
+use url::form_urlencoded;
 
 use super::answer::joined;
 use super::app::App;
@@ -22,7 +24,7 @@ use super::unknown::{Noticed, Unknown};
 use crate::address::{agent, client_address, sender};
 use crate::model::code::{Code, Refusal};
 use crate::model::limits;
-use crate::openapi::schema_of;
+use crate::openapi::{Param, schema_of};
 use crate::operations::{Items, write};
 use crate::origin::Sender;
 use crate::well_formed::deeper_than;
@@ -212,6 +214,52 @@ impl<T: DeserializeOwned + JsonSchema, const BYTES_MAX: usize> Input for Object<
     fn describe(sketch: &mut Sketch<'_>) {
         sketch.object::<T>();
         Unknown::describe(sketch);
+    }
+}
+
+/// The name of an object in the path of the route.
+pub(crate) struct PathName(pub(crate) String);
+
+impl FromRequestParts<App> for PathName {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let name = Path::<String>::from_request_parts(parts, app).await;
+        let Path(name) = name.map_err(|error| ApiError::new(Code::BadRequest, error.to_string()))?;
+        Ok(PathName(name))
+    }
+}
+
+impl Input for PathName {
+    fn describe(sketch: &mut Sketch<'_>) {
+        sketch.path.push(Param::text("name", "Name of the object."));
+        sketch.codes.extend([Code::BadRequest, Code::NotFoundResource]);
+    }
+}
+
+/// A body with the fields of a form, at most `BYTES_MAX` bytes. A repeated field is refused.
+pub(crate) struct FormBody<T, const BYTES_MAX: usize>(pub(crate) T);
+
+impl<T: DeserializeOwned, const BYTES_MAX: usize> FromRequest<App> for FormBody<T, BYTES_MAX> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _: &App) -> Result<Self, ApiError> {
+        let body = read_body_within(request, BYTES_MAX).await?;
+        let mut fields = Map::new();
+        for (name, value) in form_urlencoded::parse(&body).take(limits::FORM_PAIRS_MAX) {
+            if fields.insert(name.clone().into_owned(), Value::String(value.into_owned())).is_some() {
+                return Err(ApiError::new(Code::ParseException, format!("{name:.40}: more than one")));
+            }
+        }
+        let read = serde_json::from_value(Value::Object(fields));
+        read.map(FormBody).map_err(unparsable)
+    }
+}
+
+impl<T: JsonSchema, const BYTES_MAX: usize> Input for FormBody<T, BYTES_MAX> {
+    fn describe(sketch: &mut Sketch<'_>) {
+        sketch.object::<T>();
+        sketch.body_types = &["application/x-www-form-urlencoded"];
     }
 }
 

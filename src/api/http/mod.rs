@@ -31,7 +31,7 @@ pub(super) use compressing::Compressing;
 pub(super) use doc::{Arguments, Doc, Input, Inputs, PAGING, PAGING_OF_ALL, PROPOSED, REVISION, Sketch, ZIP};
 pub(super) use envelope::Shape;
 pub(super) use error::ApiError;
-pub(super) use extract::{Agent, Batch, ClientAddress, NoBody, Object, RequestIdText, SentBy};
+pub(super) use extract::{Agent, Batch, ClientAddress, FormBody, NoBody, Object, PathName, RequestIdText, SentBy};
 #[cfg(any(test, feature = "fuzzing"))]
 pub(super) use extract::{parse_item, parse_object};
 pub(super) use layers::Waiting;

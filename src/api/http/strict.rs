@@ -21,6 +21,7 @@ use crate::model::code::Refusal;
 use crate::model::contract::ContractDraft;
 use crate::model::policy::PolicyDraft;
 use crate::model::service_token::{RotationRequest, ServiceTokenRequest};
+use crate::model::sso::{IdentityRequest, ProviderRequest};
 use crate::model::webhook::WebhookRequest;
 use crate::openapi::schema_of;
 use crate::operations::accounts::{PasswordRequest, UserRequest};
@@ -75,6 +76,14 @@ impl OfTrust for WebhookRequest {
         "mtime",
         "modify_by",
     ];
+}
+
+impl OfTrust for ProviderRequest {
+    const SHOWN: &'static [&'static str] = &["has_client_secret", "ctime", "create_by", "mtime", "modify_by"];
+}
+
+impl OfTrust for IdentityRequest {
+    const SHOWN: &'static [&'static str] = &["name", "ctime", "last_seen"];
 }
 
 impl OfTrust for SessionRequest {

@@ -56,8 +56,12 @@ mod unknown;
 mod upstream;
 
 const PASSWORD: &str = "correct horse";
-const BOUNDS: Bounds =
-    Bounds { config_content_chars_max: 1000, token_trust: Duration::from_secs(30), webhook_networks: Vec::new() };
+const BOUNDS: Bounds = Bounds {
+    config_content_chars_max: 1000,
+    token_trust: Duration::from_secs(30),
+    webhook_networks: Vec::new(),
+    sso_ca_file: None,
+};
 /// Prefix of a body in base64.
 const RAW: &str = "raw base64:";
 

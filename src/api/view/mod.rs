@@ -33,7 +33,7 @@ pub(crate) use config::{ConfigFileView, ConfigGroupView, ConfigReleaseView, File
 pub(crate) use contract::ContractView;
 pub(crate) use history::EventView;
 pub(crate) use instance::InstanceView;
-pub(crate) use provider::{FreedIdentityView, ProviderView};
+pub(crate) use provider::{FreedIdentityView, IdentityView, ProviderView};
 pub(crate) use rule::RuleReleaseView;
 pub(crate) use template::ConfigTemplateView;
 pub(crate) use webhook::WebhookView;

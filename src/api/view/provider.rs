@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::model::sso::{Binding, FreedIdentity, Provider, SEPARATOR};
+use crate::catalog::access::Sso;
+use crate::model::sso::{Binding, FreedIdentity, Provider, SEPARATOR, SsoIdentity};
 
 /// An identity provider; its secret is never shown.
 #[derive(Serialize, JsonSchema)]
@@ -25,7 +26,7 @@ pub(crate) struct ProviderView<'a> {
     /// Roles by claims.
     bindings: &'a [Binding],
     /// Values that claims have to have.
-    required_claims: &'a BTreeMap<String, String>, // bound: request
+    required_claims: &'a BTreeMap<String, String>,
     /// True if its tokens are accepted at the API.
     bearer: bool,
     audiences: &'a [String],
@@ -68,6 +69,42 @@ impl<'a> ProviderView<'a> {
             mtime: provider.modified.time.text(),
             modify_by: &provider.modified.by,
             revision: &provider.revision,
+        }
+    }
+}
+
+/// A person that has signed in by a provider.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Identity")]
+pub(crate) struct IdentityView<'a> {
+    /// Name of the provider.
+    provider: &'a str,
+    issuer: &'a str,
+    sub: &'a str,
+    /// Name in audit trail and lists: `PROVIDER:USERNAME`.
+    name: String,
+    /// Names at earlier sign-ins, which belong to the person until its identity is deleted.
+    earlier_names: Vec<String>,
+    /// Id by which approvals and tokens count the person.
+    person: String,
+    /// Time of the first sign-in, `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
+    ctime: String,
+    /// Time of the last sign-in.
+    last_seen: String,
+}
+
+impl<'a> IdentityView<'a> {
+    pub(crate) fn new(identity: &'a SsoIdentity, sso: &'a Sso) -> Self {
+        let name = |username: &str| sso.name_of(&identity.provider, username);
+        IdentityView {
+            provider: sso.provider_by_id(&identity.provider).map_or("", |provider| &provider.name),
+            issuer: &identity.key.issuer,
+            sub: &identity.key.sub,
+            name: name(&identity.username),
+            earlier_names: identity.earlier.iter().map(|earlier| name(earlier)).collect(),
+            person: identity.person(),
+            ctime: identity.created.text(),
+            last_seen: identity.last_seen.text(),
         }
     }
 }

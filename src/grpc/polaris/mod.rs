@@ -148,6 +148,7 @@ impl From<ReadRefusal> for Failure {
         let code = match refusal {
             ReadRefusal::BadRequest(_) => Code::BadRequest,
             ReadRefusal::Unauthorized => Code::EmptyAuthToken,
+            ReadRefusal::Token(_) => Code::TokenNotExisted,
             ReadRefusal::Unsigned(_) | ReadRefusal::Withheld => Code::NotAllowedAccess,
             ReadRefusal::NotFound => Code::NotFoundResource,
             ReadRefusal::Damaged(_) | ReadRefusal::Sealed | ReadRefusal::Failed => Code::ExecuteException,

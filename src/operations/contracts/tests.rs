@@ -28,8 +28,12 @@ fn operations() -> (Arc<Operations>, Caller) {
 
 /// Builds operations over a catalog, on a node with a data key of one repeated letter.
 fn over(bench: Bench, key: &str) -> (Arc<Operations>, Arc<InMemory>, Caller) {
-    let bounds =
-        Bounds { config_content_chars_max: 10_000, token_trust: Duration::from_secs(30), webhook_networks: Vec::new() };
+    let bounds = Bounds {
+        config_content_chars_max: 10_000,
+        token_trust: Duration::from_secs(30),
+        webhook_networks: Vec::new(),
+        sso_ca_file: None,
+    };
     let memory = Arc::new(InMemory::new(bench, Keyring::new(DataKey::of_hex(&key.repeat(64)))));
     let operations = Operations::in_memory(memory.clone(), bounds);
     let caller = Caller {

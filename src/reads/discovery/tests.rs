@@ -167,6 +167,7 @@ impl Served {
             config_content_chars_max: 1000,
             token_trust: Duration::from_secs(30),
             webhook_networks: Vec::new(),
+            sso_ca_file: None,
         };
         let served =
             Served { operations: Operations::new(node.clone(), controllers, bounds), node, shutdown, _dir: dir };

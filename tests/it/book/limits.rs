@@ -15,6 +15,7 @@ fn limits() -> Vec<(&'static str, String)> {
         ("request body with contents of config files", bytes(of_files as u64)),
         ("request line and headers", bytes(of::REQUEST_HEAD_BYTES_MAX as u64)),
         ("body of a login", bytes(of::LOGIN_BODY_BYTES_MAX as u64)),
+        ("body with tokens of a provider", bytes(of::SSO_BODY_BYTES_MAX as u64)),
         ("items of a batch", number(of::BATCH_ITEMS_MAX as u64)),
         ("rows of a page", number(of::PAGE_ROWS_MAX as u64)),
         ("an answer with rows", bytes(of::ANSWER_BYTES_MAX as u64)),
@@ -85,6 +86,7 @@ fn limits() -> Vec<(&'static str, String)> {
         ("the same from one address", number(of::LOGINS_WAITING_PER_ADDRESS as u64)),
         ("failed logins of a user from one address in a minute", number(of::LOGIN_FAILURES_PER_MINUTE.into())),
         ("the same from all addresses", number(of::LOGIN_FAILURES_PER_USER_AND_MINUTE.into())),
+        ("failed sign-ins at a provider from one address in a minute", number(of::SSO_FAILURES_PER_MINUTE.into())),
     ]
 }
 

@@ -8,6 +8,7 @@ mod law;
 mod oneself;
 mod rows;
 mod rule_rows;
+mod sso_rows;
 mod things;
 
 use std::collections::BTreeSet;

@@ -9,14 +9,14 @@ use super::law::{
 };
 use super::rule_rows::of_rules;
 use super::things::{HOME, Need, Thing, file_release, kinds};
-use super::{OTHER_NAMESPACE, Place, RAW, oneself};
+use super::{OTHER_NAMESPACE, Place, RAW, oneself, sso_rows};
 use crate::model::grant::Verb::{self, Approve, Edit, Manage, Operate, Read, Register, Release};
 
 pub(super) fn rows() -> Vec<Row> {
     let rules = kinds().flat_map(of_rules);
     let namespaces = ["naming", "core"].into_iter().flat_map(of_namespaces);
     let fixed = [of_everybody(), of_accounts(), of_cluster(), of_services(), of_instances(), of_discovery()];
-    let configs = [oneself::rows(), of_templates(), of_groups(), of_files(), of_file_releases()];
+    let configs = [oneself::rows(), sso_rows::rows(), of_templates(), of_groups(), of_files(), of_file_releases()];
     let mut rows: Vec<_> = fixed.into_iter().chain(configs).flatten().chain(namespaces).chain(rules).collect();
     // Their rules are visible from the other namespace, in lists too, so they run last.
     rows.sort_by_key(|row| row.case == ABROAD);
