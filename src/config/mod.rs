@@ -194,6 +194,11 @@ pub struct Tuning {
     #[arg(long, env = "THUBAN_UI", value_enum, default_value_t = Switch::On)]
     pub ui: Switch,
 
+    /// Address of the console for browsers: https://thuban.example.com. Identity providers send browsers back to it
+    /// after a sign-in [default: the address that a browser asks, if it is of this machine or of a member]
+    #[arg(long, env = "THUBAN_PUBLIC_URL", value_name = "URL", value_parser = public_url)]
+    pub public_url: Option<Url>,
+
     /// File with the trusted authorities of https:// webhook receivers (PEM), read again for each new
     /// connection [default: those of the system]
     #[arg(long, env = "THUBAN_WEBHOOK_CA_FILE", value_name = "FILE")]
@@ -239,6 +244,16 @@ fn prometheus_url(text: &str) -> Result<Url, String> {
         return Err(why);
     }
     if is_http { Ok(url) } else { Err("has to be http://HOST:PORT or https://HOST:PORT".to_owned()) }
+}
+
+/// Parses the public address of the console: an origin.
+fn public_url(text: &str) -> Result<Url, String> {
+    let url = prometheus_url(text).map_err(|_| "has to be https://HOST or https://HOST:PORT".to_owned())?;
+    let is_origin = url.path() == "/" && url.query().is_none() && url.fragment().is_none();
+    if is_origin && url.username().is_empty() && url.password().is_none() {
+        return Ok(url);
+    }
+    Err("has to be an address without a path: the console is at /ui of it".to_owned())
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -31,7 +31,7 @@ fn need(path: &str) -> Need {
         ["account" | "sign-out" | "language" | "explain"] => Need::Nothing,
         // Approvers need no edit right, and a requester may withdraw: the operation checks which applies.
         ["requests", _] => Need::Nothing,
-        ["accounts"] => Need::Everywhere(Verb::Manage),
+        ["accounts" | "identities" | "sessions"] | ["providers", _] => Need::Everywhere(Verb::Manage),
         ["cluster"] | ["cluster", "backup"] => Need::Everywhere(Verb::Operate),
         ["edit", word] => ResourceKind::of_word(word).map_or(Need::Somewhere(Verb::Edit), |sort| match sort.verb() {
             Some(verb) => Need::Everywhere(verb),
@@ -59,6 +59,10 @@ mod tests {
             ("/ui/explain", Need::Nothing),
             ("/ui/requests/1", Need::Nothing),
             ("/ui/accounts", Need::Everywhere(Verb::Manage)),
+            ("/ui/identities", Need::Everywhere(Verb::Manage)),
+            ("/ui/sessions", Need::Everywhere(Verb::Manage)),
+            ("/ui/providers/company", Need::Everywhere(Verb::Manage)),
+            ("/ui/edit/providers", Need::Everywhere(Verb::Manage)),
             ("/ui/cluster", Need::Everywhere(Verb::Operate)),
             ("/ui/services", edit),
             ("/ui/service/instance", edit),

@@ -15,6 +15,7 @@ use super::Console;
 use super::bars;
 use super::fields::Fields;
 use super::frame::failed;
+use super::own_address::FORWARDED_HOST;
 use super::session::{SessionUser, Stranger};
 use crate::address::{SITE, peer_is_trusted};
 use crate::model::code::{Code, Refusal};
@@ -24,8 +25,6 @@ use crate::model::limits;
 const TOKEN: &str = "form_token";
 /// Time limit for the body of a form.
 const BODY_WITHIN: Duration = Duration::from_secs(5);
-/// Header with the host name that a proxy was reached by.
-const FORWARDED_HOST: &str = "x-forwarded-host";
 
 /// A form that a visitor sent from a page of the console.
 pub(super) struct Form {

@@ -18,6 +18,7 @@ word_enum! {
         Users = "users",
         Tokens = "tokens",
         AccessKeys = "accesskeys",
+        Providers = "providers",
         Webhooks = "webhooks",
         Policies = "policies",
         Contracts = "contracts",
@@ -36,6 +37,7 @@ impl ResourceKind {
             ResourceKind::Users => t.users,
             ResourceKind::Tokens => t.tokens,
             ResourceKind::AccessKeys => t.access_keys,
+            ResourceKind::Providers => t.sso.providers,
             ResourceKind::Webhooks => t.webhooks,
             ResourceKind::Policies => t.policies,
             ResourceKind::Contracts => t.contracts,
@@ -51,6 +53,7 @@ impl ResourceKind {
             ResourceKind::Groups => (Section::Config, "/ui/config"),
             ResourceKind::Templates => (Section::Setup, "/ui/templates"),
             ResourceKind::Users | ResourceKind::Tokens | ResourceKind::AccessKeys => (Section::Setup, "/ui/accounts"),
+            ResourceKind::Providers => (Section::Setup, "/ui/providers"),
             ResourceKind::Webhooks => (Section::Setup, "/ui/webhooks"),
             ResourceKind::Policies => (Section::Setup, "/ui/policies"),
             ResourceKind::Contracts => (Section::Setup, "/ui/contracts"),
@@ -84,9 +87,8 @@ impl ResourceKind {
         match self {
             ResourceKind::Namespaces | ResourceKind::Services | ResourceKind::Aliases | ResourceKind::Groups => None,
             ResourceKind::Templates | ResourceKind::Contracts => None,
-            ResourceKind::Users | ResourceKind::Tokens | ResourceKind::AccessKeys | ResourceKind::Policies => {
-                Some(Verb::Manage)
-            }
+            ResourceKind::Users | ResourceKind::Tokens | ResourceKind::AccessKeys => Some(Verb::Manage),
+            ResourceKind::Providers | ResourceKind::Policies => Some(Verb::Manage),
             ResourceKind::Webhooks | ResourceKind::Settings => Some(Verb::Operate),
         }
     }

@@ -27,6 +27,7 @@ mod flash;
 mod form;
 mod frame;
 mod home;
+mod identities;
 mod inbox;
 mod kinds;
 mod links;
@@ -34,10 +35,13 @@ mod listing;
 mod lists;
 mod map;
 mod oneself;
+mod own_address;
 mod page_head;
 mod pager;
+mod pending;
 mod pictures;
 mod policies;
+mod providers;
 mod proxies;
 mod release_fields;
 mod release_form;
@@ -50,6 +54,7 @@ mod rule_list;
 mod rule_page;
 mod rule_rows;
 mod rules;
+mod sealed_cookie;
 mod search;
 mod services;
 mod session;
@@ -57,6 +62,8 @@ mod settings_text;
 mod settle;
 mod sheet;
 mod sign_in;
+mod sign_out;
+mod sso;
 mod texts;
 mod time_ago;
 
@@ -73,11 +80,13 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{any, get};
 use ipnet::IpNet;
+use url::Url;
 
 use crate::model::limits;
 use crate::operations::Operations;
 use crate::operations::replica::Replica;
 use crate::tasks;
+pub use sealed_cookie::CookieKeys;
 use session::SessionUser;
 
 /// Content security policy: no foreign or inline resources, no framing.
@@ -94,6 +103,10 @@ pub struct ConsoleSettings {
     pub is_secure: bool,
     /// Networks of proxies whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: Vec<IpNet>,
+    /// Address of the console for browsers; `None` for the one that a browser asks.
+    pub public_url: Option<Url>,
+    /// Keys of cookies that browsers carry from node to node.
+    pub keys: CookieKeys,
 }
 
 /// State shared by the pages; cheap to clone.
@@ -123,7 +136,9 @@ pub fn router(console: Console) -> Router {
         .route("/ui/{*page}", any(no_such_page))
         .route("/ui", get(home::show))
         .route("/ui/sign-in", get(sign_in::show).post(sign_in::sign_in))
-        .route("/ui/sign-out", flash.clone().post(sign_in::sign_out))
+        .route(sign_out::PATH, flash.clone().post(sign_out::sign_out))
+        .route("/ui/sso/{name}/start", get(sso::start))
+        .route("/ui/sso/{name}/callback", get(sso::callback))
         .route("/ui/language", flash.clone().post(sign_in::choose_language))
         .route("/ui/search", get(search::show))
         .route("/ui/services", get(services::list).post(services::create))
@@ -149,6 +164,10 @@ pub fn router(console: Console) -> Router {
         .route("/ui/namespaces", get(lists::namespaces))
         .route("/ui/edit/{sort}", get(resources::show).post(resources::save))
         .route("/ui/audit", get(audit::show))
+        .route(providers::PATH, get(providers::list))
+        .route("/ui/providers/{name}", get(providers::show).post(providers::test))
+        .route("/ui/identities", get(identities::list).post(identities::free))
+        .route(identities::SESSIONS, get(identities::sessions).post(identities::end_session))
         .route("/ui/accounts", get(accounts::show).post(accounts::change))
         .route(oneself::PATH, get(oneself::show).post(oneself::change))
         .route("/ui/cluster", get(cluster::show).post(cluster::change))

@@ -14,7 +14,6 @@ use super::form::Form;
 use super::frame::{Frame, Section, page, page_unproven};
 use super::session::{self, SessionUser};
 use super::time_ago::TimeAgo;
-use crate::catalog::Credential;
 use crate::model::code::{Code, Refusal};
 use crate::operations::accounts::PasswordRequest;
 use crate::operations::one;
@@ -23,14 +22,15 @@ use crate::operations::sign_in::NotSignedIn;
 
 pub(super) const PATH: &str = "/ui/account";
 
-struct SessionRow {
-    id: String,
-    since: TimeAgo,
-    until: TimeAgo,
-    address: String,
-    agent: String,
+/// A login of a user.
+pub(super) struct SessionRow {
+    pub(super) id: String,
+    pub(super) since: TimeAgo,
+    pub(super) until: TimeAgo,
+    pub(super) address: String,
+    pub(super) agent: String,
     /// True for the login of this request.
-    is_this: bool,
+    pub(super) is_this: bool,
 }
 
 #[derive(Template)]
@@ -41,6 +41,8 @@ struct OneselfPage {
     verbs: String,
     until: Option<TimeAgo>,
     sessions: Vec<SessionRow>,
+    /// True for a user of this cluster, who has a password here.
+    has_password: bool,
 }
 
 pub(super) async fn show(State(console): State<Console>, visitor: SessionUser) -> Response {
@@ -53,10 +55,24 @@ pub(super) async fn show(State(console): State<Console>, visitor: SessionUser) -
 fn profile_page(console: &Console, visitor: &SessionUser) -> Result<OneselfPage, Refusal> {
     let oneself = console.operations.oneself(&visitor.caller);
     let verbs: Vec<_> = oneself.verbs.iter().map(|verb| verb.word()).collect();
-    let own = match &visitor.caller.credential {
-        Credential::Token(hash) => hash.id(),
-        Credential::Login | Credential::Certificate(_) | Credential::Bearer(_) => "",
-    };
+    let now = console.node().now();
+    Ok(OneselfPage {
+        frame: visitor.frame(Section::Oneself),
+        grants: in_words(&oneself.grants),
+        verbs: verbs.join(", "),
+        until: oneself.until.map(|until| TimeAgo::until(visitor.texts, now, until)),
+        sessions: session_rows(console, visitor, None)?,
+        has_password: console.operations.provider_of(&visitor.caller).is_none(),
+    })
+}
+
+/// Returns the logins of a user; `None` for the visitor's own.
+pub(super) fn session_rows(
+    console: &Console,
+    visitor: &SessionUser,
+    user: Option<&str>,
+) -> Result<Vec<SessionRow>, Refusal> {
+    let own = visitor.caller.credential.token_id();
     let now = console.node().now();
     let row = |session: &crate::model::access::Token| SessionRow {
         id: session.hash.id().to_owned(),
@@ -66,13 +82,7 @@ fn profile_page(console: &Console, visitor: &SessionUser) -> Result<OneselfPage,
         agent: session.from.agent.clone(),
         is_this: session.hash.id() == own,
     };
-    Ok(OneselfPage {
-        frame: visitor.frame(Section::Oneself),
-        grants: in_words(&oneself.grants),
-        verbs: verbs.join(", "),
-        until: oneself.until.map(|until| TimeAgo::until(visitor.texts, now, until)),
-        sessions: console.operations.sessions(&visitor.caller, None)?.iter().map(|session| row(session)).collect(),
-    })
+    Ok(console.operations.sessions(&visitor.caller, user)?.iter().map(|session| row(session)).collect())
 }
 
 /// Carries out the act of the submitted button.

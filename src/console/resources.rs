@@ -36,6 +36,7 @@ use crate::model::rule::matching::ALL;
 use crate::model::service::ServiceDraft;
 use crate::model::service_token::ServiceTokenRequest;
 use crate::model::settings::{REVISION, Settings, SettingsChange};
+use crate::model::sso::ProviderRequest;
 use crate::model::webhook::WebhookRequest;
 use crate::model::wire::Words;
 use crate::operations::accounts::UserRequest;
@@ -69,6 +70,7 @@ impl ResourceKind {
                 ResourceKind::Users => FieldKind::of::<UserRequest>(),
                 ResourceKind::Tokens => FieldKind::of::<ServiceTokenRequest>(),
                 ResourceKind::AccessKeys => FieldKind::of::<AccessKeyRequest>(),
+                ResourceKind::Providers => FieldKind::of::<ProviderRequest>(),
                 ResourceKind::Webhooks => FieldKind::of::<WebhookRequest>(),
                 ResourceKind::Policies => FieldKind::of::<PolicyDraft>(),
                 ResourceKind::Contracts => FieldKind::of::<ContractForm>(),
@@ -80,7 +82,8 @@ impl ResourceKind {
 
     /// Returns an existing object by its name fields; `None` if there is none that the visitor sees.
     fn there(self, console: &Console, visitor: &SessionUser, named: &Fields) -> Option<Value> {
-        const SECRETS: [&str; 6] = ["secret", "password", "password_hash", "hash", "previous", "service_token"];
+        const SECRETS: [&str; 7] =
+            ["client_secret", "secret", "password", "password_hash", "hash", "previous", "service_token"];
         let name = named.get("name");
         let catalog = console.node().state().view();
         let namespace = named.get("namespace");
@@ -100,6 +103,7 @@ impl ResourceKind {
             ResourceKind::Users => serde_json::to_value(catalog.access.user_named(name)?),
             ResourceKind::Tokens => serde_json::to_value(catalog.access.service_token(name)?),
             ResourceKind::AccessKeys => serde_json::to_value(catalog.access_keys.get(named.get("app_id"), name)?),
+            ResourceKind::Providers => serde_json::to_value(catalog.access.sso().provider(name)?),
             ResourceKind::Webhooks => serde_json::to_value(catalog.webhooks.get(name)?),
             ResourceKind::Policies => serde_json::to_value(catalog.policies.get(name)?),
             ResourceKind::Contracts => {
@@ -254,7 +258,7 @@ pub(super) async fn save(State(console): State<Console>, Path(word): Path<String
 /// Converts the submitted fields to the input of an operation.
 fn read<T: DeserializeOwned>(mut given: Map<String, Value>) -> Items<T> {
     // An empty secret is unchanged, or generated.
-    given.retain(|field, value| !(matches!(field.as_str(), "secret" | "password") && *value == ""));
+    given.retain(|field, value| !(matches!(field.as_str(), "secret" | "client_secret" | "password") && *value == ""));
     let read = serde_path_to_error::deserialize(Value::Object(given));
     vec![read.map_err(|error| Refusal::new(Code::ParseException, format!("{}: {}", error.path(), error.inner())))]
 }
@@ -299,6 +303,7 @@ async fn write(
         (ResourceKind::AccessKeys, op) => {
             return one_drawn(console.operations.access_keys(caller, op, read(given)).await).map(drawn);
         }
+        (ResourceKind::Providers, op) => console.operations.providers(caller, op, read(given)).await,
         (ResourceKind::Webhooks, op) => {
             return one_drawn(console.operations.webhooks(caller, op, read(given)).await).map(drawn);
         }

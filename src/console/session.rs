@@ -26,8 +26,8 @@ use crate::operations::{Caller, token_hash};
 
 const SESSION: &str = "thuban_session";
 const LANGUAGE: &str = "thuban_language";
-/// Lifetime of the cookie, equal to that of a login.
-const SESSION_SECONDS: u64 = 7 * 24 * 3600;
+/// Lifetime of a login by a password.
+pub(super) const SESSION_SECONDS: u64 = 7 * 24 * 3600;
 /// Maximum number of users named on a page of a refusal.
 const MANAGERS_NAMED: usize = 3;
 const LANGUAGE_SECONDS: u64 = 365 * 24 * 3600;
@@ -36,33 +36,47 @@ const LANGUAGE_SECONDS: u64 = 365 * 24 * 3600;
 const COLOUR: &str = "colour";
 const COLOURS: [&str; 5] = ["red", "orange", "green", "blue", "purple"];
 
+/// Headers and connection of a request.
+#[derive(Clone, Copy)]
+pub(super) struct Arrival<'a> {
+    pub(super) headers: &'a HeaderMap,
+    pub(super) extensions: &'a Extensions,
+}
+
+impl Arrival<'_> {
+    /// Reports whether the browser's own connection uses TLS.
+    pub(super) fn is_secure(self, console: &Console) -> bool {
+        let proxies = &console.settings.trusted_proxies;
+        console.settings.is_secure || came_by_tls(self.headers, self.extensions, proxies)
+    }
+}
+
 /// Returns the value of a cookie.
-fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+pub(super) fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let pairs =
         headers.get_all(COOKIE).iter().filter_map(|header| header.to_str().ok()).flat_map(|text| text.split(';'));
     let mut named = pairs.filter_map(|pair| pair.trim().split_once('=')).filter(|(key, _)| *key == name);
     named.next().map(|(_, value)| value).filter(|value| !value.is_empty())
 }
 
-/// Sets a cookie for `seconds`; 0 deletes it.
-fn set(is_secure: bool, name: &str, value: &str, seconds: u64) -> HeaderValue {
+/// Sets a cookie for `seconds` below a path; 0 deletes it.
+pub(super) fn set(is_secure: bool, name: &str, path: &str, value: &str, seconds: u64) -> HeaderValue {
     let secure = if is_secure { "; Secure" } else { "" };
-    let text = format!("{name}={value}; Path=/ui; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}");
+    let text = format!("{name}={value}; Path={path}; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}");
     HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static(""))
 }
 
-/// Sets the session cookie; `parts` are those of the request.
-pub(super) fn begin(console: &Console, parts: (&HeaderMap, &Extensions), cookie: &str) -> HeaderValue {
-    let is_secure = console.settings.is_secure || came_by_tls(parts.0, parts.1, &console.settings.trusted_proxies);
-    set(is_secure, SESSION, cookie, SESSION_SECONDS)
+/// Sets the session cookie for the lifetime of its login.
+pub(super) fn begin(console: &Console, arrival: Arrival<'_>, cookie: &str, seconds: u64) -> HeaderValue {
+    set(arrival.is_secure(console), SESSION, super::ROOT, cookie, seconds)
 }
 
 pub(super) fn end(console: &Console) -> HeaderValue {
-    set(console.settings.is_secure, SESSION, "", 0)
+    set(console.settings.is_secure, SESSION, super::ROOT, "", 0)
 }
 
 pub(super) fn choose(console: &Console, language: Language) -> HeaderValue {
-    set(console.settings.is_secure, LANGUAGE, language.tag(), LANGUAGE_SECONDS)
+    set(console.settings.is_secure, LANGUAGE, super::ROOT, language.tag(), LANGUAGE_SECONDS)
 }
 
 /// Derives the token of the login from the cookie by a hash, so that neither can be used as the other.

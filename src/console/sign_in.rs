@@ -1,4 +1,4 @@
-//! Sign-in, sign-out, and choice of the language.
+//! Sign-in by a password, and choice of the language.
 
 use askama::Template;
 use axum::extract::{FromRequest, FromRequestParts, Request, State};
@@ -9,21 +9,25 @@ use axum::response::{IntoResponse, Redirect, Response};
 use super::fields::Fields;
 use super::form::{Form, OpenForm};
 use super::frame::{page, page_unproven, refusal_text, undone};
-use super::session::{self, Stranger};
+use super::session::{self, Arrival, Stranger};
 use super::texts::{Language, Texts};
 use super::{Console, ROOT, assets};
 use crate::address::{agent, sender};
 use crate::model::code::{Code, Refusal};
 use crate::operations::new_token;
-use crate::operations::sign_in::{Applicant, NotSignedIn, SignedIn};
+use crate::operations::sign_in::{Applicant, NotSignedIn, SignedIn, WRONG};
 
+/// Maximum length of the path to which a sign-in leads.
+pub(super) const PATH_BYTES_MAX: usize = 1024;
 /// Form field for the language.
 const LANGUAGE: &str = "language";
 
 #[derive(Template)]
 #[template(path = "sign_in.html")]
-struct SignInPage {
+pub(super) struct SignInPage {
     t: &'static Texts,
+    /// Names of the providers to sign in at.
+    providers: Vec<String>,
     styles: String,
     icon: String,
     to: String,
@@ -34,11 +38,12 @@ struct SignInPage {
 }
 
 impl SignInPage {
-    fn new(stranger: &Stranger, fields: &Fields) -> SignInPage {
+    fn new(console: &Console, stranger: &Stranger, fields: &Fields) -> SignInPage {
         let chosen = Language::of_tag(fields.get(LANGUAGE));
         let (styles, icon) = (assets::path("console", "css"), assets::path("icon", "svg"));
         SignInPage {
             t: chosen.map_or(stranger.texts, Language::texts),
+            providers: console.operations.sso_providers().iter().map(|provider| provider.name.clone()).collect(),
             styles,
             icon,
             to: destination(fields),
@@ -47,18 +52,29 @@ impl SignInPage {
             fault: None,
         }
     }
+
+    /// Returns the page after a refusal, from which a sign-in leads on to a page.
+    pub(super) fn leading(
+        console: &Console,
+        stranger: &Stranger,
+        fields: &Fields,
+        to: &str,
+        fault: String,
+    ) -> SignInPage {
+        SignInPage { to: to.to_owned(), fault: Some(fault), ..SignInPage::new(console, stranger, fields) }
+    }
 }
 
 /// Returns the requested page, if it is one of the console; the link may come from elsewhere.
-fn destination(fields: &Fields) -> String {
+pub(super) fn destination(fields: &Fields) -> String {
     let to = fields.get("to");
     let is_ours = to == ROOT || to.starts_with("/ui/") || to.starts_with("/ui?");
     let is_plain = to.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
-    if is_ours && is_plain { to.to_owned() } else { ROOT.to_owned() }
+    if is_ours && is_plain && to.len() <= PATH_BYTES_MAX { to.to_owned() } else { ROOT.to_owned() }
 }
 
-pub(super) async fn show(stranger: Stranger, fields: Fields) -> Response {
-    page(&SignInPage::new(&stranger, &fields))
+pub(super) async fn show(State(console): State<Console>, stranger: Stranger, fields: Fields) -> Response {
+    page(&SignInPage::new(&console, &stranger, &fields))
 }
 
 pub(super) async fn sign_in(State(console): State<Console>, request: Request) -> Result<Response, Response> {
@@ -70,7 +86,7 @@ pub(super) async fn sign_in(State(console): State<Console>, request: Request) ->
     let OpenForm { stranger, fields } = OpenForm::from_request(Request::from_parts(parts, body), &console).await?;
     let (name, password) = (fields.get("user").to_owned(), fields.raw("password").to_owned());
     // While the password waits for its turn, the rest of the form is released.
-    let mut page = SignInPage::new(&stranger, &fields);
+    let mut page = SignInPage::new(&console, &stranger, &fields);
     let to = destination(&fields);
     drop(fields);
     let cookie = new_token();
@@ -79,7 +95,8 @@ pub(super) async fn sign_in(State(console): State<Console>, request: Request) ->
         Ok(SignedIn { .. }) => {
             let mut response = Redirect::to(&to).into_response();
             let cookies = response.headers_mut();
-            cookies.append(SET_COOKIE, session::begin(&console, (&headers, &extensions), &cookie));
+            let arrival = Arrival { headers: &headers, extensions: &extensions };
+            cookies.append(SET_COOKIE, session::begin(&console, arrival, &cookie, session::SESSION_SECONDS));
             if let Some(language) = Language::of_tag(page.language) {
                 cookies.append(SET_COOKIE, session::choose(&console, language));
             }
@@ -91,7 +108,7 @@ pub(super) async fn sign_in(State(console): State<Console>, request: Request) ->
                 NotSignedIn::Refused(refusal) => (refusal, None),
             };
             page.fault = Some(match refusal.code {
-                Code::NotAllowedAccess => page.t.help.wrong_password.to_owned(),
+                Code::NotAllowedAccess if refusal.detail == WRONG => page.t.help.wrong_password.to_owned(),
                 _ => refusal_text(&refusal),
             });
             let mut response = page_unproven(refusal.code, &page);
@@ -99,14 +116,6 @@ pub(super) async fn sign_in(State(console): State<Console>, request: Request) ->
             Ok(response)
         }
     }
-}
-
-pub(super) async fn sign_out(State(console): State<Console>, form: Form) -> Response {
-    // If the leader cannot be reached, the login ends on this browser, with its cookie.
-    let _ = console.operations.sign_out(&form.visitor.caller).await;
-    let mut response = Redirect::to("/ui/sign-in").into_response();
-    response.headers_mut().append(SET_COOKIE, session::end(&console));
-    response
 }
 
 /// Changes the language. Accepts a form of a signed-in visitor only.

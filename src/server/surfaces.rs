@@ -11,7 +11,7 @@ use super::scheme;
 use crate::api::{self, App};
 use crate::compat::{self, CompatSettings, Surface};
 use crate::config::{CompatAuth, Config};
-use crate::console::{self, Console, ConsoleSettings};
+use crate::console::{self, Console, ConsoleSettings, CookieKeys};
 use crate::hosts::Hosts;
 use crate::metrics::Metrics;
 use crate::openapi::Document;
@@ -34,8 +34,14 @@ pub(super) fn document(scheme: &str, api: SocketAddr, compat: SocketAddr) -> Doc
 }
 
 pub(super) fn console_router(config: &Config, operations: Arc<Operations>, bound: SocketAddr) -> Router {
-    let settings =
-        ConsoleSettings { is_secure: config.tls.is_some(), trusted_proxies: config.tuning.trusted_proxies.clone() };
+    let secrets = config.cluster_secret.iter().flat_map(|secret| std::iter::once(&secret.shown).chain(&secret.other));
+    let secrets: Vec<_> = secrets.map(|secret| secret.0.as_bytes()).collect();
+    let settings = ConsoleSettings {
+        is_secure: config.tls.is_some(),
+        trusted_proxies: config.tuning.trusted_proxies.clone(),
+        public_url: config.tuning.public_url.clone(),
+        keys: CookieKeys::of(&secrets),
+    };
     let tracked = api::Tracked::new("ui", operations.node().member(), hosts(config, bound), None);
     console::router(Console::new(operations, settings)).layer(from_fn_with_state(tracked, api::track))
 }

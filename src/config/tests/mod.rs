@@ -172,3 +172,21 @@ fn a_file_may_hold_two_data_keys() {
         assert!(faults.contains(told) && !faults.contains(&one), "{text}: {faults}");
     }
 }
+
+#[test]
+fn the_public_address_of_the_console_is_an_origin() {
+    for right in ["https://thuban.example.com", "https://thuban.example.com:8443/", "http://127.0.0.1:8090"] {
+        assert!(public_url(right).is_ok(), "{right}");
+    }
+    for wrong in [
+        "",
+        "thuban.example.com",
+        "ftp://thuban.example.com",
+        "https://thuban.example.com/ui",
+        "https://thuban.example.com/?a=b",
+        "https://thuban.example.com/#a",
+        "https://user@thuban.example.com",
+    ] {
+        assert!(public_url(wrong).is_err(), "{wrong}");
+    }
+}

@@ -90,7 +90,7 @@ struct WidgetItem {
 /// Fields with texts of several lines.
 const EDITED: [&str; 3] = ["content", "schema", "expression"];
 /// Fields with passwords and secrets.
-const SECRET: [&str; 2] = ["password", "secret"];
+const SECRET: [&str; 3] = ["password", "secret", "client_secret"];
 
 /// Pointers of the values that a form has elsewhere.
 #[derive(Default)]

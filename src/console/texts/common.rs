@@ -337,5 +337,6 @@ texts! {
         help: help::HelpTexts;
         object: object::ObjectTexts;
         form: form::FormTexts;
+        sso: sso::SsoTexts;
     }
 }

@@ -69,6 +69,7 @@ mod form;
 mod help;
 mod home;
 mod object;
+mod sso;
 
 pub(super) use crate::sentences::Language;
 pub(super) use common::Texts;
@@ -155,7 +156,7 @@ mod tests {
 
     #[test]
     fn nothing_is_said_twice_under_one_name_and_nothing_is_empty() {
-        let sets = [common::ALL, explain::ALL, form::ALL, help::ALL, home::ALL, object::ALL];
+        let sets = [common::ALL, explain::ALL, form::ALL, help::ALL, home::ALL, object::ALL, sso::ALL];
         for (name, english, chinese) in sets.concat() {
             assert!(!english.is_empty() && !chinese.is_empty(), "{name}");
             let is_han = |letter: char| ('\u{4e00}'..='\u{9fff}').contains(&letter);
