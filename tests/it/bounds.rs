@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Rooms with memory that a client can fill.
-const ROOMS: [&str; 22] = [
+const ROOMS: [&str; 21] = [
     "address",
     "api",
     "brief_places",
@@ -25,7 +25,6 @@ const ROOMS: [&str; 22] = [
     "operations",
     "reads",
     "server",
-    "sso",
     "subscribers",
     "traces",
     "watch",

@@ -78,6 +78,7 @@ mod scripts;
 mod sealed_configs;
 mod services;
 mod settings;
+mod sso;
 mod staged_rollout;
 mod start;
 mod subscribers;
