@@ -97,6 +97,7 @@ fn sentence(code: u64, info: &str) -> String {
         (400_201, None) if general == Some(info) => "there is an object of this name".to_owned(),
         (400_201 | 400_203 | 400_204 | 400_210 | 400_219 | 400_220, Some(detail)) => detail.to_owned(),
         (400_000 | 400_103 | 400_202 | 400_301 | 400_303 | 400_304 | 409_000, Some(detail)) => detail.to_owned(),
+        (401_004 | 503_007, Some(detail)) => detail.to_owned(),
         _ => info.to_owned(),
     }
 }
@@ -115,6 +116,8 @@ fn advice(code: u64, info: &str) -> &'static str {
         400_202 if info.contains("no request") => ": `thuban requests` lists those that wait",
         400_202 if info.contains("no user/") => ": `thuban user list` lists the users",
         400_202 if info.contains("no token/") => ": `thuban token list` lists the tokens",
+        400_202 if info.contains("no provider/") => ": `thuban get providers` lists the identity providers",
+        400_202 if info.contains("no identity/") => ": `thuban identity list` lists the people",
         400_202 => ": `thuban get` lists what there is, -n selects the namespace",
         409_000 => ": look at it as it is now (`thuban get`, `thuban diff`), and try again",
         409_001 => ": --request WHY asks for it, `thuban policy list` shows who asks for what",
@@ -123,6 +126,7 @@ fn advice(code: u64, info: &str) -> &'static str {
         NO_LEADER if info.contains("/readyz") => "",
         NO_LEADER => ": nothing happened; `thuban cluster status` shows the members, try again",
         503_003 => ": nothing happened; upgrade the member first",
+        503_007 => ": nothing happened, try again",
         504_001 => ": look whether it happened before you try again",
         507_001 => ": nothing happened; free disk, memory or quota, `thuban cluster status` shows the alarm",
         _ => "",
@@ -172,6 +176,13 @@ mod tests {
             (409_000, "data is conflict: another by now", "another by now: look at it"),
             (409_001, "approval is required, nothing was changed: p asks for 1", "approval is required: p asks for 1"),
             (409_002, "frozen, nothing was changed: by p until t: c", "frozen by p until t: c: try again"),
+            (
+                503_007,
+                "an identity provider is out of reach, nothing was changed, it is safe to retry: identity provider \
+                 corp does not answer: no answer",
+                "identity provider corp does not answer: no answer: nothing happened",
+            ),
+            (401_004, "token not existed: `aud` names others", "`aud` names others: log in"),
             (299_000, "of a later version", "of a later version (299000)"),
         ] {
             let told = Refused::new(code, info).to_string();
@@ -193,6 +204,8 @@ mod tests {
             ("request 0123", "`thuban requests`"),
             ("user/ann", "`thuban user list`"),
             ("token/ci", "`thuban token list`"),
+            ("provider/corp", "`thuban get providers`"),
+            ("identity/corp/1", "`thuban identity list`"),
         ] {
             let told = Refused::missing(what).to_string();
             assert!(told.contains(&format!("there is no {what}: {command} lists")), "{told}");

@@ -8,7 +8,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::super::errors::Usage;
-use super::super::remote::{EndpointArgs, Refused, Remote};
+use super::super::remote::{EndpointArgs, Refused, Remote, TOKEN_ENDED};
 use super::super::telling::say;
 use super::device::{self, Clock, SystemClock};
 use super::fault::SignInFault;
@@ -81,15 +81,18 @@ pub(super) async fn unless_interrupted<T>(
 /// Returns the public half of the named provider, or of the only one if `name` is empty.
 pub(super) async fn choose(remote: &Remote, name: &str) -> anyhow::Result<PublicHalf> {
     let name = if name.is_empty() { only(&providers(remote).await?)? } else { checked_name(name)?.to_owned() };
-    let answer =
-        remote.get(&format!("{PROVIDERS}/{name}")).await.map_err(|error| match error.downcast::<Refused>() {
-            Ok(refused) if refused.code == NOT_FOUND => {
-                refused.with_hint("`thuban sso list` lists the providers").into()
-            }
-            Ok(refused) => refused.into(),
-            Err(error) => error,
-        })?;
+    let answer = remote.get(&format!("{PROVIDERS}/{name}")).await;
+    let answer = answer.map_err(|error| hinted(error, NOT_FOUND, "`thuban sso list` lists the providers"))?;
     serde_json::from_value(answer["provider"].clone()).context("the answer of the node has no provider")
+}
+
+/// Replaces the next step of a refusal with this code.
+fn hinted(error: anyhow::Error, code: u64, hint: &str) -> anyhow::Error {
+    match error.downcast::<Refused>() {
+        Ok(refused) if refused.code == code => refused.with_hint(hint).into(),
+        Ok(refused) => refused.into(),
+        Err(error) => error,
+    }
 }
 
 /// Returns the rows of the providers at which people can sign in.
@@ -152,7 +155,10 @@ pub(super) async fn exchange(
             body[member] = json!(value);
         }
     }
-    let answer = remote.call(Method::POST, &format!("{PROVIDERS}/{provider}/login"), Some(&body)).await?;
+    let answer = remote.call(Method::POST, &format!("{PROVIDERS}/{provider}/login"), Some(&body)).await;
+    // The token that is refused is the provider's.
+    let hint = format!("an administrator finds the reason with `thuban sso test {provider}`");
+    let answer = answer.map_err(|error| hinted(error, TOKEN_ENDED, &hint))?;
     let login = &answer["loginResponse"];
     let token = login["token"].as_str().context("no token in the answer")?;
     Ok((token.to_owned(), login["name"].as_str().unwrap_or(provider).to_owned()))

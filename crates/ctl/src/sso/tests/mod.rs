@@ -16,7 +16,7 @@ use super::super::errors::Usage;
 use super::device;
 use super::fault::SignInFault;
 use super::loopback;
-use super::provider::{IdentityProvider, PublicHalf};
+use super::provider::{IdentityProvider, ProviderTokens, PublicHalf};
 use super::sign_in::{Flow, choose, exchange, sign_in, unless_interrupted};
 use crate::remote::Remote;
 use strict::{Manner, StrictProvider};
@@ -121,6 +121,9 @@ async fn a_browser_comes_back_with_a_code_that_is_exchanged_once() {
     let (token, name) = exchange(&remote, "corp", signed_in).await.expect("exchanged");
     assert_eq!((token.as_str(), name.as_str()), (strict::TOKEN_OF_NODE, "corp:ann"));
     assert_eq!(strict.seen().logins.len(), 1);
+    let of_another = ProviderTokens { id_token: "of another".to_owned(), access_token: None };
+    let refused = exchange(&remote, "corp", (of_another, None)).await.expect_err("refused").to_string();
+    assert!(refused.contains("`thuban sso test corp`") && refused.ends_with("(401004)"), "{refused}");
 }
 
 fn http_client() -> reqwest::Client {

@@ -419,7 +419,7 @@ impl State {
                     expected
                 });
                 if Some(&body) != expected.as_ref() {
-                    return self.fault(format!("not the ID token and its nonce: {body}, not {expected:?}"));
+                    return Answer::refused(401, 401_004);
                 }
                 self.seen.logins.push(body);
                 ok("loginResponse", json!({ "name": "corp:ann", "token": TOKEN_OF_NODE }))
