@@ -110,9 +110,12 @@ class Nodes(Thuban):
     def kill_leader(self):
         """Kills the leader, and returns its index."""
         index = self.clients.index(self.leader())
+        self.kill(index)
+        return index
+
+    def kill(self, index):
         self.processes[index].send_signal(signal.SIGKILL)
         self.processes[index].wait()
-        return index
 
     def leader(self):
         """The address of the leader, by any living node."""

@@ -9,6 +9,7 @@ import time
 
 from .oidc_provider import OidcProvider
 from .provider import PIPELINE
+from .visitor import Visitor
 
 PAGE = "docs/single-sign-on-pipelines.md"
 # By the documentation of each issuer. What a job asks for is the audience.
@@ -110,6 +111,8 @@ def pipelines_of(stage, root):
         out.write(provider.document_of_the_page(root))
     status, printed = stage.run("apply", "-f", file, "--yes", token=stage.nodes.token)
     assert status == 0, printed
+    page = Visitor().visit(f"{stage.nodes.public}/ui/sign-in")
+    assert f"/ui/sso/{provider.name}/start" not in page.text, "people are led to an issuer of pipelines"
     token = provider.token()
     status, printed = stage.run("whoami", token=token)
     assert status == 0 and provider.shape["name"] in printed and "releaser" in printed, printed

@@ -32,6 +32,8 @@ class Provider:
     scopes = ["openid", "profile", "email", "groups"]
     # Whether the redirect address of a program on a person's machine may have any port (RFC 8252, 7.3).
     takes_any_port = True
+    # Whether its pages work in a browser.
+    has_pages = True
     # Whether a restart makes new keys, and nothing else that is new.
     rotates = False
     # Audience of access tokens.
@@ -96,7 +98,7 @@ class Provider:
 
     def browse(self, browser, person):
         """Fills the pages of the provider in a real browser."""
-        raise NotImplementedError
+        raise AssertionError(f"{self.name} has no pages for {person} in {browser}")
 
     # The same for all.
 
@@ -108,7 +110,7 @@ class Provider:
         with open(os.path.join(self.directory, "log"), "ab") as log:
             self.process = subprocess.Popen(  # pylint: disable=consider-using-with
                 self.command(), stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=self.directory,
-                env={**os.environ, **self.environment()},
+                env={**os.environ, **self.environment()}, start_new_session=True,
             )
         if first:
             self.when_up(self.probe)
@@ -129,12 +131,16 @@ class Provider:
     def stop(self):
         if self.process is None or self.process.poll() is not None:
             return
-        self.process.send_signal(signal.SIGTERM)
+        self.send(signal.SIGTERM)
         try:
             self.process.wait(STOP_LIMIT_S)
         except subprocess.TimeoutExpired:
-            self.process.kill()
+            self.send(signal.SIGKILL)
             self.process.wait()
+
+    def send(self, what):
+        """Sends a signal to the process and those that it started: Keycloak's script starts Java and waits for it."""
+        os.killpg(self.process.pid, what)
 
     def document(self):
         """The provider as an item of thuban's API."""

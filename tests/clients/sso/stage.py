@@ -1,5 +1,6 @@
 """What the cases share: people at the console and on the command line, before one provider and three nodes."""
 
+import json
 import os
 import re
 import subprocess
@@ -56,17 +57,23 @@ class Stage:
         self.strict = None
         self.directory = os.path.join(directory, f"home-{provider.name}")
         os.makedirs(self.directory, exist_ok=True)
+        self.contexts = os.path.join(self.directory, "contexts.json")
         # Figures of this provider, for the report.
         self.measured = {}
 
     # The command line.
 
     def environment(self):
-        contexts = os.path.join(self.directory, "contexts.json")
         return {
-            "THUBAN_ENDPOINT": self.nodes.public, "THUBAN_CONTEXTS_FILE": contexts, "HOME": self.directory,
+            "THUBAN_ENDPOINT": self.nodes.public, "THUBAN_CONTEXTS_FILE": self.contexts, "HOME": self.directory,
             "DISPLAY": "", "WAYLAND_DISPLAY": "", "BROWSER": "",
         }
+
+    def saved_token(self):
+        """The token that the command line has in its context."""
+        with open(self.contexts, encoding="utf-8") as file:
+            saved = json.load(file)
+        return saved["contexts"][saved["current"]]["token"]
 
     def command(self, *arguments):
         return Command([self.nodes.binary, *arguments], self.environment())
@@ -82,34 +89,38 @@ class Stage:
         )
         return done.returncode, done.stdout
 
-    def log_in_by_device(self, person, *options):
-        """Logs in as from a machine without a browser; returns the token, or nothing if it was saved."""
-        command = self.command("login", "--sso", self.provider.name, "--device", *options)
+    def log_in_by_device(self, person):
+        """Logs in as from a machine without a browser, and returns the token that is saved."""
+        command = self.command("login", "--sso", self.provider.name, "--device")
         try:
             address = command.find(r"(http://\S+)\s").group(1)
-            code = command.find(r"code (\S+)").group(1)
+            code = command.find(r"the code (\S+)").group(1)
             began = time.monotonic()
             self.provider.approve(Visitor(), address, code, person)
-            status, printed = command.end()
-            self.measured["device: from approval to token"] = time.monotonic() - began
+            return self.logged_in(command, person, began)
         finally:
             command.close()
-        assert status == 0, f"{status}: {printed}"
-        return printed.strip().splitlines()[-1]
 
-    def log_in_by_browser(self, person, *options):
+    def log_in_by_browser(self, person):
         """Logs in by a browser on the same machine."""
-        command = self.command("login", "--sso", self.provider.name, "--browser", *options)
+        command = self.command("login", "--sso", self.provider.name, "--browser")
         try:
             address = command.find(r"(http://\S+)\s").group(1)
             visitor = Visitor()
+            began = time.monotonic()
             page = visitor.visit(self.provider.sign_in(visitor, address, person))
             assert page.status == 200, f"{page.status} {page.text}"
-            status, printed = command.end()
+            return self.logged_in(command, person, began)
         finally:
             command.close()
-        assert status == 0, f"{status}: {printed}"
-        return printed.strip().splitlines()[-1]
+
+    def logged_in(self, command, person, began):
+        status, printed = command.end()
+        self.measured["command line: from the approval to the token"] = time.monotonic() - began
+        assert status == 0 and f"logged in as {self.provider.name}:{person}" in printed, f"{status}: {printed}"
+        token = self.saved_token()
+        assert token not in printed, "the token is on the terminal"
+        return token
 
     # What nodes take.
 

@@ -1,20 +1,30 @@
 """A command in a terminal of its own, read while it runs."""
 
+import fcntl
 import os
 import pty
 import re
 import select
 import subprocess
+import termios
 import time
 
 LIMIT_S = 60
+CTRL_C = b"\x03"
+
+
+def has_terminal():
+    """In the child: what is pressed in the terminal becomes its signals."""
+    os.setsid()
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 class Command:
     def __init__(self, command, environment):
         master, terminal = pty.openpty()
         self.process = subprocess.Popen(  # pylint: disable=consider-using-with
-            command, stdin=terminal, stdout=terminal, stderr=terminal, env={**os.environ, **environment}, close_fds=True
+            command, stdin=terminal, stdout=terminal, stderr=terminal, env={**os.environ, **environment}, close_fds=True,
+            preexec_fn=has_terminal,
         )
         os.close(terminal)
         self.master = master
@@ -39,6 +49,9 @@ class Command:
             if not self.read(deadline):
                 raise AssertionError(f"no {pattern!r} in: {self.printed}")
         return found
+
+    def press(self, key):
+        os.write(self.master, key)
 
     def end(self):
         """The exit code and the output."""
