@@ -54,6 +54,8 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
     ("docs/clients/grpc-node.md", "npm install @grpc/grpc-js@1.14.7 @grpc/grpc-js-xds@1.14.1", LIBRARY),
     ("docs/clients/grpc-python.md", "python3 -m venv client && client/bin/pip install grpcio==1.85.3", FETCHES),
     ("docs/building.md", "scripts/test", BUILDS),
+    ("docs/single-sign-on.md", "thuban sso test company --token id-token", PERSON),
+    ("docs/single-sign-on.md", "thuban login --sso company\nthuban whoami\nthuban logout", PERSON),
     ("docs/building.md", "scripts/explore --rounds 10", BUILDS),
     ("docs/building.md", "scripts/supply-chain", BUILDS),
     ("docs/building.md", "scripts/fuzz\nscripts/fuzz --seconds 3600 bodies", BUILDS),
@@ -110,6 +112,7 @@ const KUBERNETES: &str =
     "needs a cluster; tests/it/deploy/kubernetes.rs holds the manifests to schemas and to real nodes";
 const MACHINES: &str = "needs machines or containers; scripts/rolling-restart does the same with processes";
 const FETCHES: &str = "fetches a package of PyPI; tests/clients/python has it, by its version";
+const PERSON: &str = "needs a person at a provider; scripts/sso signs some in, in .ci/run";
 const LIBRARY: &str = "fetches packages of a registry; tests/clients/LANGUAGE/build has them, by their versions";
 const DOCKER: &str = "needs Docker and builds an image; .ci/run does it by scripts/compose-smoke";
 const BUILDS: &str = "builds for minutes and tests for an hour, this test among the others; .ci/run does it";
@@ -203,6 +206,7 @@ pages! {
     xds_rules: "docs/xds-rules.md";
     security: "docs/security.md";
     settings: "docs/settings.md";
+    single_sign_on_reference: "docs/single-sign-on-reference.md";
     start: "docs/start.md";
     xds: "docs/xds.md";
     zh_contents: "docs/zh/README.md";
