@@ -58,6 +58,13 @@ fn sentence(t: &Texts, name: &str, value: &str) -> String {
             "Rights on a rule are checked at its name and at the services that it affects.".to_owned(),
             "规则的权限按规则名称及其影响的服务检查。".to_owned(),
         ),
+        ("password_login", "admins") => (
+            "Of local users only administrators log in with a password.".to_owned(),
+            "本地用户中仅管理员可用密码登录。".to_owned(),
+        ),
+        ("password_login", _) => {
+            ("All local users log in with a password.".to_owned(), "所有本地用户均可用密码登录。".to_owned())
+        }
         _ => (value.to_owned(), value.to_owned()),
     };
     if is_chinese { chinese } else { english }

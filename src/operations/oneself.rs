@@ -18,6 +18,8 @@ use crate::model::time::Timestamp;
 pub struct Oneself {
     pub name: String,
     pub grants: Grants,
+    /// Grants that the bindings of an identity provider give; the others were given by hand.
+    pub bound: Grants,
     /// Verbs that the grants allow anywhere.
     pub verbs: BTreeSet<Verb>, // bound: request
     pub signed_in_by: &'static str,
@@ -38,6 +40,9 @@ impl Operations {
         let state = self.node.state();
         let access = state.access();
         let (signed_in_by, until) = match &caller.credential {
+            Credential::Token(hash) if access.login(hash).is_some_and(|token| token.sso.is_some()) => {
+                ("provider", access.end_of(hash))
+            }
             Credential::Token(hash) if access.is_login(hash) => ("login", access.end_of(hash)),
             Credential::Token(hash) => ("token", access.end_of(hash)),
             Credential::Certificate(_) => ("certificate", None),
@@ -45,7 +50,9 @@ impl Operations {
             Credential::Login => ("login", None),
         };
         let verbs = caller.grants.roles().flat_map(|role| role.verbs().iter().copied()).collect();
-        Oneself { name: caller.name.clone(), grants: caller.grants.clone(), verbs, signed_in_by, until }
+        let holder = access.holder_of(&caller.credential, self.node.sure_now());
+        let bound = holder.and_then(|holder| access.bound_grants(&holder)).unwrap_or_default();
+        Oneself { name: caller.name.clone(), grants: caller.grants.clone(), bound, verbs, signed_in_by, until }
     }
 
     /// Lists logins, newest first: the caller's own, or those of `user`, which requires manage on everything.

@@ -73,7 +73,7 @@ async fn the_newest_releases_stay_on_every_node() {
         json!({
             "releases_kept": 100, "dead_instances_removed_after_s": 0,
             "audit_kept_days": 90, "audit_kept_rows": 1_000_000, "audit_instances": 0,
-            "requests_expire_s": 2_592_000, "rule_scope": "ends",
+            "requests_expire_s": 2_592_000, "rule_scope": "ends", "password_login": "all",
             "revision": "",
         })
     );
@@ -83,6 +83,7 @@ async fn the_newest_releases_stay_on_every_node() {
         (json!({"releases_kept": "some"}), 400_103),
         (json!({"release_kept": 3}), 400_103),
         (json!({"rule_scope": "all"}), 400_103),
+        (json!({"password_login": "none"}), 400_103),
         (json!([]), 400_001),
         (json!({}), 200_002),
         (json!({"releases_kept": 100}), 200_002),

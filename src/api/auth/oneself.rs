@@ -9,7 +9,7 @@ use crate::api::http::{ApiResult, App, Caller, Doc, Fresh, PAGING, Query, Shape,
 use crate::catalog::page::Listed;
 use crate::model::access::Token;
 use crate::model::code::Code;
-use crate::model::grant::{Grants, Verb};
+use crate::model::grant::{Grant, Verb};
 use crate::model::time::Timestamp;
 use crate::openapi::Param;
 use crate::operations::oneself::{Oneself, SessionRequest};
@@ -22,22 +22,34 @@ const DOC: Doc = Doc::new("Oneself");
 struct OneselfView<'a> {
     /// User name, or `token:NAME`.
     name: &'a str,
-    grants: &'a Grants,
+    grants: Vec<OwnGrant<'a>>,
     /// Verbs that these grants give in at least one place.
     verbs: Vec<Verb>,
-    /// `login`, `token` or `certificate`.
+    /// `login`, `provider`, `token`, `certificate` or `bearer`.
     signed_in_by: &'a str,
     /// Expiry of the token: `YYYY-MM-DD HH:MM:SS`, UTC; empty for never.
     until: String,
 }
 
+/// A grant of the caller.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "OwnGrant")]
+struct OwnGrant<'a> {
+    #[serde(flatten)]
+    grant: &'a Grant,
+    /// `binding` for a grant that follows from the claims of an identity provider; absent for one given by hand.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<&'static str>,
+}
+
 pub(crate) const SHOW: Doc = DOC.says("The caller and its grants.").gives(Shape::single::<OneselfView>("user"));
 
 pub(crate) async fn show(State(app): State<App>, caller: Caller, _: Fresh) -> Response {
-    let Oneself { name, grants, verbs, signed_in_by, until } = app.operations.oneself(&caller);
+    let Oneself { name, grants, bound, verbs, signed_in_by, until } = app.operations.oneself(&caller);
     let until = until.map(Timestamp::text).unwrap_or_default();
-    let view = OneselfView { name: &name, grants: &grants, verbs: verbs.into_iter().collect(), signed_in_by, until };
-    envelope::single("user", &view)
+    let own = |grant| OwnGrant { grant, source: bound.contains(grant).then_some("binding") };
+    let (grants, verbs) = (grants.iter().map(own).collect(), verbs.into_iter().collect());
+    envelope::single("user", &OneselfView { name: &name, grants, verbs, signed_in_by, until })
 }
 
 /// A login of the caller.

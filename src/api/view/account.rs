@@ -6,6 +6,7 @@ use serde::Serialize;
 use crate::model::access::User;
 use crate::model::grant::Grants;
 use crate::model::service_token::ServiceToken;
+use crate::model::sso::SEPARATOR;
 use crate::model::time::Timestamp;
 
 /// A user; the password is never shown.
@@ -14,6 +15,12 @@ use crate::model::time::Timestamp;
 pub(crate) struct UserView<'a> {
     id: &'a str,
     name: &'a str,
+    /// Name of the identity provider of a person; absent for a local user.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    provider: Option<&'a str>,
+    /// Name under which the provider knows the person.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sub: Option<&'a str>,
     comment: &'a str,
     disabled: bool,
     grants: &'a Grants,
@@ -26,9 +33,12 @@ pub(crate) struct UserView<'a> {
 
 impl<'a> UserView<'a> {
     pub(crate) fn new(user: &'a User) -> Self {
-        let User { id, name, comment, disabled, grants, ctime, mtime, revision, .. } = user;
+        let User { id, name, comment, disabled, grants, ctime, mtime, revision, sso, .. } = user;
         let (ctime, mtime) = (ctime.text(), mtime.text());
-        UserView { id, name, comment, disabled: *disabled, grants, ctime, mtime, revision }
+        // The name of a person is that of its provider, which has no separator, and its `sub`.
+        let provider = sso.as_ref().and_then(|_| name.split(SEPARATOR).next());
+        let sub = sso.as_ref().map(|sso| sso.key.sub.as_str());
+        UserView { id, name, provider, sub, comment, disabled: *disabled, grants, ctime, mtime, revision }
     }
 }
 

@@ -101,7 +101,7 @@ impl Logins {
         self.by_end.insert(Dated(token.expires, token.hash.clone()));
         if let Some(login) = &token.sso {
             self.by_sid.insert((login.provider.clone(), login.sid.clone(), token.hash.clone()));
-            self.claim_bytes += login.claims.as_text().len();
+            self.claim_bytes += login.bytes();
         }
         self.by_hash.insert(token.hash.clone(), Arc::new(token));
     }
@@ -111,7 +111,7 @@ impl Logins {
         self.by_end.remove(&Dated(token.expires, token.hash.clone()));
         if let Some(login) = &token.sso {
             self.by_sid.remove(&(login.provider.clone(), login.sid.clone(), token.hash.clone()));
-            self.claim_bytes -= login.claims.as_text().len();
+            self.claim_bytes -= login.bytes();
         }
         if let Some(of_user) = self.by_user.get_mut(&token.user_id) {
             of_user.remove(&Dated(token.ctime, token.hash.clone()));

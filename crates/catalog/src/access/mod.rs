@@ -218,6 +218,11 @@ impl Access {
         Some((token.clone(), name))
     }
 
+    /// Returns the login of a token, also one that has ended but was not removed yet.
+    pub fn login(&self, hash: &TokenHash) -> Option<&Arc<Token>> {
+        self.tokens.get(hash)
+    }
+
     /// Reports whether a token is that of a login.
     pub fn is_login(&self, hash: &TokenHash) -> bool {
         self.tokens.get(hash).is_some()

@@ -54,6 +54,7 @@ impl Access {
         let wrong = |why: &str| Refusal::new(Code::TokenNotExisted, why);
         let sso = &self.sso;
         let provider = sso.provider_by_id(&asked.provider).ok_or_else(|| wrong("its provider was deleted"))?;
+        provider.check_sign_in()?;
         let claims = &asked.claims;
         if claims.text("iss") != Some(&provider.issuer) {
             return Err(wrong("the token is another issuer's (iss)"));
@@ -111,20 +112,16 @@ impl Sso {
     }
 }
 
-impl Catalog {
-    /// Returns the target of a sign-in as the audit trail records it: the person, its `sub`, and its new session.
-    fn target_of_sign_in(&self, ctx: &Ctx, asked: &SsoSignIn) -> AuthTarget {
-        let sub = asked.claims.text("sub").unwrap_or_default();
-        AuthTarget::of_cluster("identity", &ctx.by).with_revision(format!("sub {sub}"))
-    }
-}
-
 impl Apply<'_> {
     /// Stores the session of a person of a provider. Refuses one that has no right, and one under another's name.
     pub(crate) fn sso_sign_in(&mut self, asked: SsoSignIn) -> Outcome {
-        let target = self.catalog.target_of_sign_in(self.ctx, &asked);
-        let outcome = self.try_sso_sign_in(asked).map_or_else(Outcome::from, |()| Outcome::default());
-        self.changes.did(target, &outcome);
+        let sub = format!("sub {}", asked.claims.text("sub").unwrap_or_default());
+        let session = format!("session {}", asked.hash.id());
+        let (outcome, after) = match self.try_sso_sign_in(asked) {
+            Ok(()) => (Outcome::default(), session),
+            Err(refusal) => (refusal.into(), String::new()),
+        };
+        self.changes.did_sign_in(&self.ctx.by, outcome.code, (sub, after));
         outcome
     }
 
@@ -134,12 +131,14 @@ impl Apply<'_> {
         let SsoSignIn { hash, digest, from, .. } = asked;
         let person = identity.person();
         access.retire(access.tokens.ended(ctx.sure()), changes);
-        access.retire(access.tokens.older_of_user(&person, limits::SSO_SESSIONS_PER_PERSON_MAX - 1), changes);
-        if access.tokens.claim_bytes() + login.claims.as_text().len() > limits::SSO_CLAIMS_BYTES_MAX {
+        let oldest = access.tokens.older_of_user(&person, limits::SSO_SESSIONS_PER_PERSON_MAX - 1);
+        let freed: usize = oldest.iter().filter_map(|token| token.sso.as_ref()).map(|login| login.bytes()).sum();
+        if access.tokens.claim_bytes() - freed + login.bytes() > limits::SSO_CLAIMS_BYTES_MAX {
             return Err(too_many("MiB of the claims of sessions", limits::SSO_CLAIMS_BYTES_MAX >> 20));
         }
         let until = ctx.time.plus_ms(limits::TAKEN_TOKEN_MS);
         access.take(ctx, TakenToken { digest, until }, changes)?;
+        access.retire(oldest, changes);
         access.put_identity(identity, changes);
         let expires = session_end(ctx.time, &provider);
         let sso = Some(Box::new(login));

@@ -273,6 +273,13 @@ impl ChangeSet {
         self.audited.push(AuditedItem { kind, namespace, name, code, before, after });
     }
 
+    /// Records a sign-in at an identity provider: the name of the person, its `sub`, and the new session if there is
+    /// one.
+    pub(crate) fn did_sign_in(&mut self, name: &str, code: Code, (before, after): (String, String)) {
+        let (kind, namespace, name) = ("identity", String::new(), name.to_owned());
+        self.audited.push(AuditedItem { kind, namespace, name, code, before, after });
+    }
+
     /// Takes the recorded items of this entry.
     pub(crate) fn take_audited(&mut self) -> Vec<AuditedItem> {
         std::mem::take(&mut self.audited)

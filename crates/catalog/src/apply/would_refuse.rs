@@ -8,6 +8,8 @@ use crate::catalog::rules::{ReleaseFilter, RuleFilter};
 use crate::model::access::CLUSTER;
 use crate::model::grant::{Grants, Verb};
 use crate::model::rule::{Effect, Family, Rule};
+use crate::model::service_token::TOKEN_HOLDER;
+use crate::model::sso::SEPARATOR;
 use crate::model::stamp::Stamp;
 use crate::model::time::Timestamp;
 
@@ -57,7 +59,9 @@ impl Catalog {
     /// Returns the verb that the author lacks at the rule, or at a service that `judged` acts on; `None` if none is
     /// missing.
     fn lacking(&self, rule: &Rule, judged: &Rule, verb: Verb, author: &Stamp, now: Timestamp) -> Option<WouldRefuse> {
-        if author.by.is_empty() || author.by == CLUSTER {
+        // The claims of people and programs of identity providers are known only while they act.
+        let is_of_provider = author.by.contains(SEPARATOR) && !author.by.starts_with(TOKEN_HOLDER);
+        if author.by.is_empty() || author.by == CLUSTER || is_of_provider {
             return None;
         }
         let grants: Grants = self.access.grants_of(author.into(), now).unwrap_or_default();

@@ -4,6 +4,7 @@ mod identity;
 mod model;
 mod persons;
 mod places;
+mod providers;
 mod sets;
 
 use super::*;

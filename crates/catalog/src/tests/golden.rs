@@ -15,6 +15,7 @@ use crate::format::pack;
 use crate::model::instance::{CheckType, HealthCheckDraft, HeartbeatDraft, Location};
 use crate::model::release::ReleaseOp;
 use crate::model::rule::Family;
+use crate::model::sso::{Bearer, Claims};
 use crate::model::wire::Uint32;
 
 /// Returns an instance with every field set.
@@ -139,7 +140,24 @@ fn golden_bytes_of_every_command() {
         Command::InstancesIsolateHost(vec![InstanceDraft { isolate: Some(true), ..instance("n", "s", "h", 80) }]),
         Command::InstanceHealth(vec![InstanceHealth { id: "i".into(), healthy: false, ..InstanceHealth::default() }]),
     ];
-    let commands: Vec<Command> = commands.into_iter().chain(super::words::commands()).collect();
+    let bearer = Bearer {
+        provider: "p".into(),
+        issuer: "https://i".into(),
+        sub: "1".into(),
+        username: "u".into(),
+        claims: Claims::parse(r#"{"sub":"1","groups":["g"]}"#).expect("claims"),
+        expires: Timestamp(1),
+        id: "b".into(),
+    };
+    let by_bearer = Command::Authorized(Box::new(AuthorizedCommand {
+        credential: Credential::Bearer(Box::new(bearer)),
+        address: None,
+        request: "r".into(),
+        self_registration: false,
+        mutes_refusals: false,
+        command: Command::SignOut { hash: TokenHash("t".into()) },
+    }));
+    let commands: Vec<Command> = commands.into_iter().chain([by_bearer]).chain(super::words::commands()).collect();
     let lines = commands.iter().map(|command| hex::encode(pack::to_bytes(command)) + "\n");
     assert_golden("golden_commands.txt", &lines.collect::<String>());
     for command in commands {

@@ -22,6 +22,7 @@ mod rollouts;
 mod room;
 mod rule_updates;
 mod rules;
+mod sso;
 mod templates;
 mod time;
 mod time_walks;

@@ -101,6 +101,11 @@ pub struct Bearer {
 }
 
 impl SsoLogin {
+    /// Returns the bytes of its claims.
+    pub fn bytes(&self) -> usize {
+        self.claims.as_text().len()
+    }
+
     pub fn author(&self) -> SsoAuthor {
         let SsoLogin { provider, key, claims, .. } = self.clone();
         SsoAuthor { provider, key, claims }

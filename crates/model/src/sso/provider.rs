@@ -22,6 +22,7 @@ pub struct Provider {
     pub name: String,
     /// Issuer as its tokens name it. It never changes, because it is a part of the identity of each person.
     pub issuer: String,
+    /// Client of the console; empty if people do not sign in by it.
     pub client_id: String,
     /// Secret of the client; `None` for a public one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -89,10 +90,25 @@ impl Provider {
     /// provider has only a client with a secret.
     pub fn cli_client(&self) -> Option<&str> {
         match &*self.cli_client_id {
-            "" if self.client_secret.is_none() => Some(&self.client_id),
+            "" if self.client_secret.is_none() => Some(&*self.client_id).filter(|client| !client.is_empty()),
             "" => None,
             client => Some(client),
         }
+    }
+
+    /// Reports whether people sign in by it: it is enabled, and has a client. A provider of tokens for programs needs
+    /// none.
+    pub fn signs_people_in(&self) -> bool {
+        !self.disabled && !self.client_id.is_empty()
+    }
+
+    /// Refuses a sign-in by a provider of tokens for programs.
+    pub fn check_sign_in(&self) -> Result<(), Refusal> {
+        if self.client_id.is_empty() {
+            let name = &self.name;
+            return Err(invalid(format!("provider {name} has no client_id: people do not sign in by it")));
+        }
+        Ok(())
     }
 
     /// Returns the name of a person or program of this provider: `PROVIDER:USERNAME`.
@@ -162,8 +178,8 @@ impl Provider {
         if self.issuer.is_empty() {
             return Err(invalid("issuer is required"));
         }
-        if self.client_id.is_empty() {
-            return Err(invalid("client_id is required"));
+        if self.client_id.is_empty() && !self.bearer {
+            return Err(invalid(NO_CLIENT));
         }
         if self.bearer && self.audiences.is_empty() {
             return Err(invalid("audiences are required with bearer: tokens for others would be taken else"));
@@ -171,6 +187,8 @@ impl Provider {
         Ok(())
     }
 }
+
+pub(super) const NO_CLIENT: &str = "client_id is required, except with bearer: nobody could sign in";
 
 /// Reports whether a character is invisible or changes the direction of text: it would make one name look like another.
 fn is_unseen(letter: char) -> bool {

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
 use super::binding::check_text;
-use super::provider::{check_issuer, check_name, check_required_claim, check_scopes};
+use super::provider::{NO_CLIENT, check_issuer, check_name, check_required_claim, check_scopes};
 use super::{Binding, ProviderDraft, invalid};
 use crate::model::access_key::{ClearSecret, SealedSecret};
 use crate::model::code::{Code, Refusal};
@@ -24,7 +24,8 @@ pub struct ProviderRequest {
     /// Issuer exactly as the provider names it, with `https://`; `http://` for an address of this machine only.
     /// Required in a create request, and never changed: a person is known by issuer and `sub`.
     pub issuer: Option<String>,
-    /// Client id of the console. Required in a create request.
+    /// Client id of the console. Required in a create request, except with `bearer`: without it nobody signs in by the
+    /// provider, and programs need none.
     pub client_id: Option<String>,
     /// Client secret, at most 1024 characters of printable ASCII; absent for a public client, empty to remove it.
     #[schemars(with = "Option<String>")]
@@ -80,8 +81,8 @@ impl ProviderRequest {
         if is_missing(&self.issuer) {
             return Err(invalid("issuer is required"));
         }
-        if is_missing(&self.client_id) {
-            return Err(invalid("client_id is required"));
+        if is_missing(&self.client_id) && self.bearer != Some(true) {
+            return Err(invalid(NO_CLIENT));
         }
         if self.bearer == Some(true) && self.audiences.as_ref().is_none_or(Vec::is_empty) {
             return Err(invalid("audiences are required with bearer: tokens for others would be taken else"));
@@ -93,10 +94,10 @@ impl ProviderRequest {
     pub fn check(&self) -> Result<(), Refusal> {
         self.check_named()?;
         self.issuer.as_deref().map_or(Ok(()), check_issuer)?;
-        if let Some(client_id) = &self.client_id {
-            check_text("client_id", client_id, limits::CLIENT_ID_CHARS_MAX)?;
+        let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+        if let Some(client_id) = given(&self.client_id) {
+            check_text("client_id", &client_id, limits::CLIENT_ID_CHARS_MAX)?;
         }
-        let given = |text: &'_ Option<String>| text.clone().filter(|text| !text.is_empty());
         if let Some(client_id) = given(&self.cli_client_id) {
             check_text("cli_client_id", &client_id, limits::CLIENT_ID_CHARS_MAX)?;
         }

@@ -219,6 +219,11 @@ fn the_client_of_the_command_line_is_public() {
     assert_eq!(of(Some("s"), "").cli_client(), None);
     assert_eq!(of(Some("s"), "cli").cli_client(), Some("cli"));
     assert_eq!(of(None, "cli").cli_client(), Some("cli"));
+    let of_programs = Provider { bearer: true, ..provider() };
+    assert_eq!((of_programs.cli_client(), of_programs.signs_people_in()), (None, false));
+    let refusal = of_programs.check_sign_in().expect_err("no client");
+    assert_eq!(refusal.detail, "provider acme has no client_id: people do not sign in by it");
+    assert!(of(None, "").signs_people_in() && !Provider { disabled: true, ..of(None, "") }.signs_people_in());
 }
 
 #[test]
@@ -260,6 +265,8 @@ fn each_field_of_a_request_is_judged() {
         json!({ "client_secret": "" }),
         json!({ "client_secret": "a b~" }),
         json!({ "bearer": true, "audiences": ["thuban-api"] }),
+        json!({ "bearer": true, "audiences": ["thuban-api"], "client_id": "" }),
+        json!({ "bearer": true, "audiences": ["thuban-api"], "client_id": null }),
         json!({ "leeway_s": 0, "session_s": 300 }),
         json!({ "leeway_s": 300, "session_s": 2_592_000 }),
         json!({ "bindings": [{ "claim": "groups", "value": "*", "role": "reader", "namespace": "*" }] }),
