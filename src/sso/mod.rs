@@ -11,6 +11,8 @@ mod client;
 mod diagnosis;
 mod documents;
 mod remembered;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::path::PathBuf;

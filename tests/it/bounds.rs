@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Rooms with memory that a client can fill.
-const ROOMS: [&str; 21] = [
+const ROOMS: [&str; 22] = [
     "address",
     "api",
     "brief_places",
@@ -25,6 +25,7 @@ const ROOMS: [&str; 21] = [
     "operations",
     "reads",
     "server",
+    "sso",
     "subscribers",
     "traces",
     "watch",

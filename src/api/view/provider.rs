@@ -26,7 +26,7 @@ pub(crate) struct ProviderView<'a> {
     /// Roles by claims.
     bindings: &'a [Binding],
     /// Values that claims have to have.
-    required_claims: &'a BTreeMap<String, String>,
+    required_claims: &'a BTreeMap<String, String>, // bound: request
     /// True if its tokens are accepted at the API.
     bearer: bool,
     audiences: &'a [String],
