@@ -6,7 +6,7 @@ use std::time::UNIX_EPOCH;
 
 use super::client::HttpAnswer;
 use super::documents::{fetch_keys, fetch_metadata};
-use super::{IdentityProviders, count};
+use super::{IdentityProviders, count, missing_claims};
 use crate::model::sso::{Binding, Claims, Provider};
 use crate::oidc::{Expected, Jwt, KeySet, Metadata, OidcFault, SignedJwt, check_bearer, check_id_token};
 
@@ -60,7 +60,7 @@ impl IdentityProviders {
         steps.push(step("keys", described_keys(&keys)));
         steps.push(step("algorithms", described_algorithms(&metadata, &keys)));
         if let Some(token) = token {
-            self.diagnose_token(provider, &keys, token.trim(), &mut steps);
+            self.diagnose_token(provider, (&metadata, &keys), token.trim(), &mut steps);
         }
         steps
     }
@@ -77,33 +77,41 @@ impl IdentityProviders {
         if difference <= u64::from(provider.leeway_s) { Ok(text) } else { Err(text) }
     }
 
-    fn diagnose_token(&self, provider: &Provider, keys: &KeySet, token: &str, steps: &mut Vec<DiagnosisStep>) {
+    fn diagnose_token(
+        &self,
+        provider: &Provider,
+        (metadata, keys): (&Metadata, &KeySet),
+        token: &str,
+        steps: &mut Vec<DiagnosisStep>,
+    ) {
         let in_words = |fault: OidcFault| fault.to_string();
-        let signed = Jwt::parse(token).and_then(|jwt| keys.verify(jwt));
-        let signed = match signed {
+        let signed = match Jwt::parse(token).and_then(|jwt| keys.verify(jwt)) {
             Ok(signed) => signed,
             Err(fault) => return steps.push(step("token", Err(in_words(fault)))),
         };
         let claims = Claims::new(signed.claims().clone());
-        steps.push(step("token", self.checked_kind(provider, signed).map_err(in_words)));
+        let is_id = is_id_token(&signed);
+        steps.push(step("token", self.checked_kind(provider, signed, is_id).map_err(in_words)));
         let claims = match claims {
             Ok(claims) => claims,
             Err(refusal) => return steps.push(step("claims", Err(refusal.detail))),
         };
-        let found = list(claims.object().keys().map(String::as_str));
-        let groups = list(claims.values(&provider.groups_claim).into_iter());
-        let named = provider.check_required(&claims).and_then(|()| provider.username(&claims));
-        let described = |user: String| format!("{user}; claims: {found}; {}: {groups}", provider.groups_claim);
-        let named = named.map(|name| described(provider.holder(&name)));
-        steps.push(step("claims", named.map_err(|refusal| described(refusal.detail))));
+        // No fault: some providers send these only at the endpoint, which needs an access token.
+        let elsewhere = match is_id && metadata.userinfo.is_some() {
+            true => missing_claims(provider, &claims),
+            false => Vec::new(),
+        };
+        steps.push(step("claims", described_claims(provider, &claims, &elsewhere)));
         let held: Vec<&Binding> = provider.bindings.iter().filter(|binding| binding.holds(&claims)).collect();
         let all = provider.bindings.len();
-        let conditions = list(held.iter().map(|binding| conditions(binding)));
-        let holds = match held.len() {
-            0 => Err(format!("none of {all} holds: this person has only the grants by hand")),
-            some => Ok(format!("{some} of {all} hold: {conditions}")),
-        };
-        steps.push(step("bindings", holds));
+        steps.push(step(
+            "bindings",
+            match held.len() {
+                0 if !elsewhere.is_empty() => Ok(format!("none of {all} holds by the token alone, userinfo decides")),
+                0 => Err(format!("none of {all} holds: this person has only the grants by hand")),
+                some => Ok(format!("{some} of {all} hold: {}", list(held.iter().map(|binding| conditions(binding))))),
+            },
+        ));
         if !held.is_empty() {
             let grants: BTreeSet<String> = held.iter().map(|binding| granted(binding)).collect();
             steps.push(step("rights", Ok(list(grants.iter()))));
@@ -111,10 +119,8 @@ impl IdentityProviders {
     }
 
     /// Checks a token as what it is, an ID token of one of the clients or a bearer token.
-    fn checked_kind(&self, provider: &Provider, signed: SignedJwt<'_>) -> Result<String, OidcFault> {
+    fn checked_kind(&self, provider: &Provider, signed: SignedJwt<'_>, is_id: bool) -> Result<String, OidcFault> {
         let claims = signed.claims();
-        let is_id = ["nonce", "at_hash", "c_hash"].iter().any(|claim| claims.contains_key(*claim))
-            || claims.get("typ").and_then(|typ| typ.as_str()) == Some("ID");
         let nonce = claims.get("nonce").and_then(|nonce| nonce.as_str()).map(str::to_owned);
         let clients = [Some(provider.client_id.as_str()), provider.cli_client()];
         let audiences: Vec<&str> = match is_id {
@@ -129,6 +135,29 @@ impl IdentityProviders {
         let left = checked.expires_ms.saturating_sub(expected.now_ms) / 1000;
         let unused = if is_id || provider.bearer { "" } else { "; `bearer` is off, the API does not accept it" };
         Ok(format!("{name}, sub {:?}, ends in {left} s{unused}", checked.sub))
+    }
+}
+
+/// Reports whether a token has a mark of ID tokens.
+fn is_id_token(signed: &SignedJwt<'_>) -> bool {
+    let claims = signed.claims();
+    let has_mark = ["nonce", "at_hash", "c_hash"].iter().any(|claim| claims.contains_key(*claim));
+    has_mark || claims.get("typ").and_then(|typ| typ.as_str()) == Some("ID")
+}
+
+/// Describes the claims of a token. Those in `elsewhere` are read from userinfo at a sign-in.
+fn described_claims(provider: &Provider, claims: &Claims, elsewhere: &[&str]) -> Result<String, String> {
+    let found = list(claims.object().keys().map(String::as_str));
+    let groups = list(claims.values(&provider.groups_claim).into_iter());
+    let rest = match elsewhere {
+        [] => String::new(),
+        missing => format!("; a sign-in reads from userinfo: {}", list(missing.iter())),
+    };
+    let described = |first: String| format!("{first}; claims: {found}; {}: {groups}{rest}", provider.groups_claim);
+    match provider.check_required(claims).and_then(|()| provider.username(claims)) {
+        Ok(name) => Ok(described(provider.holder(&name))),
+        Err(refusal) if claims.check_complete().is_ok() && !elsewhere.is_empty() => Ok(described(refusal.detail)),
+        Err(refusal) => Err(described(refusal.detail)),
     }
 }
 

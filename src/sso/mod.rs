@@ -20,7 +20,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use serde_json::{Map, Value};
 
 use crate::metrics::Metrics;
 use crate::model::code::{Code, Refusal};
@@ -151,8 +150,8 @@ impl IdentityProviders {
         let expected = self.expected(provider, &clients);
         let checked = check_id_token(signed, &expected, nonce, access_token);
         let mut checked = checked.map_err(|fault| refused(&what, &fault))?;
-        if lacks_claims(provider, &checked.claims)
-            && let Some(access_token) = access_token
+        if let Some(access_token) = access_token
+            && !missing_claims(provider, &Claims::new(checked.claims.clone())?).is_empty()
         {
             self.add_userinfo(provider, &mut checked, access_token).await?;
         }
@@ -277,9 +276,9 @@ impl IdentityProviders {
     }
 }
 
-/// Reports whether claims are missing by which the provider's settings name or judge a person.
-fn lacks_claims(provider: &Provider, claims: &Map<String, Value>) -> bool {
-    let Ok(claims) = Claims::new(claims.clone()) else { return false };
+/// Returns the claims that the provider's settings name and the token does not have: the name, the groups, and those of
+/// bindings and requirements.
+fn missing_claims<'a>(provider: &'a Provider, claims: &Claims) -> Vec<&'a str> {
     let username = match provider.username_claim.as_str() {
         "" => "preferred_username",
         claim => claim,
@@ -289,8 +288,11 @@ fn lacks_claims(provider: &Provider, claims: &Map<String, Value>) -> bool {
         all.chain([binding.claim.as_str()]).filter(|claim| !claim.is_empty())
     });
     let required = provider.required_claims.keys().map(String::as_str);
-    let mut named = [username, provider.groups_claim.as_str()].into_iter().chain(bound).chain(required);
-    named.any(|claim| claims.get(claim).is_none())
+    let named = [username, provider.groups_claim.as_str()].into_iter().chain(bound).chain(required);
+    let mut missing: Vec<&str> = named.filter(|claim| claims.get(claim).is_none()).collect();
+    missing.sort_unstable();
+    missing.dedup();
+    missing
 }
 
 /// Converts a checked token, if its claims are what the provider requires.

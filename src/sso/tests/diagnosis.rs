@@ -39,6 +39,30 @@ async fn every_step_is_shown_with_its_result() {
     assert_eq!(detail(&steps, "token"), "ID token, sub \"u-1\", ends in 300 s");
 }
 
+/// Some providers send name and groups at the userinfo endpoint alone.
+#[tokio::test]
+async fn what_userinfo_has_is_no_fault_of_an_id_token() {
+    let key = key("k1");
+    let (hostile, node) = (HostileProvider::start([&key]).await, NodeUnderTest::new());
+    let provider = hostile.provider();
+    let bare = key.token(&changed(&hostile.id_claims(), &json!({"groups": null, "preferred_username": null})));
+    let steps = node.providers.diagnose(&provider, Some(&bare)).await;
+    assert_eq!(outline(&steps)[4..], [("token", true), ("claims", true), ("bindings", true)]);
+    assert!(detail(&steps, "claims").ends_with("; a sign-in reads from userinfo: groups, preferred_username"));
+    assert_eq!(detail(&steps, "bindings"), "none of 1 holds by the token alone, userinfo decides");
+    // A token with groups, of which none is bound, is a person without rights.
+    let other = key.token(&changed(&hostile.id_claims(), &json!({"groups": ["ops"]})));
+    let steps = node.providers.diagnose(&provider, Some(&other)).await;
+    assert_eq!(outline(&steps)[5..], [("claims", true), ("bindings", false)]);
+    // Without the endpoint nothing will be added, and to bearer tokens nothing is.
+    let bearer = key.token(&changed(&hostile.bearer_claims(), &json!({"groups": null})));
+    let steps = node.providers.diagnose(&provider, Some(&bearer)).await;
+    assert_eq!(outline(&steps)[5..], [("claims", true), ("bindings", false)]);
+    hostile.answer_discovery(Answer::Json(200, changed(&hostile.document(), &json!({"userinfo_endpoint": null}))));
+    let steps = node.providers.diagnose(&provider, Some(&bare)).await;
+    assert_eq!(outline(&steps)[5..], [("claims", true), ("bindings", false)]);
+}
+
 #[tokio::test]
 async fn the_first_step_that_fails_has_its_reason() {
     let key = key("k1");
