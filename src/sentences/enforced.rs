@@ -41,6 +41,7 @@ fn clients(language: Language, by: &CarriedOutBy) -> Vec<(String, &ExtentOfClien
         true => clients.push(("gRPC".to_owned(), &libraries.core)),
         false => clients.extend(named.map(|(name, extent)| (name.to_owned(), extent))),
     }
+    clients.push(("Polaris SDKs".to_owned(), &by.polaris_sdks));
     clients
 }
 

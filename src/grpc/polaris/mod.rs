@@ -147,8 +147,8 @@ impl From<ReadRefusal> for Failure {
         let text = refusal.to_string();
         let code = match refusal {
             ReadRefusal::BadRequest(_) => Code::BadRequest,
-            ReadRefusal::Unauthorized => Code::EmptyAuthToken,
-            ReadRefusal::Token(_) => Code::TokenNotExisted,
+            // A client without a token was refused at its admission.
+            ReadRefusal::Unauthorized | ReadRefusal::Token(_) => Code::TokenNotExisted,
             ReadRefusal::Unsigned(_) | ReadRefusal::Withheld => Code::NotAllowedAccess,
             ReadRefusal::NotFound => Code::NotFoundResource,
             ReadRefusal::Damaged(_) | ReadRefusal::Sealed | ReadRefusal::Failed => Code::ExecuteException,

@@ -15,22 +15,22 @@ fn clients_that_enforce_a_rule_alike_are_named_together() {
         let sub_rule = json!({ "arguments": { "arguments": conditions }, "destinations": [{ "service": "pay" }] });
         by(Family::Routing, json!({ "routing_config": { "rules": [sub_rule] } }))
     };
-    assert_eq!(routing(json!([on("HEADER", "1")])), "Envoy sidecar and gateway, gRPC yes");
+    assert_eq!(routing(json!([on("HEADER", "1")])), "Envoy sidecar and gateway, gRPC, Polaris SDKs yes");
     let query = routing(json!([on("QUERY", "1")]));
-    assert!(query.starts_with("Envoy sidecar and gateway yes; gRPC no (W4: rules[0]"), "{query}");
+    assert!(query.starts_with("Envoy sidecar and gateway, Polaris SDKs yes; gRPC no (W4: rules[0]"), "{query}");
     let caller = routing(json!([on("CALLER_IP", "10.0.0.1")]));
-    assert!(caller.starts_with("Envoy sidecar, gRPC yes; Envoy gateway no (W6: rules[0]"), "{caller}");
+    assert!(caller.starts_with("Envoy sidecar, gRPC, Polaris SDKs yes; Envoy gateway no (W6: rules[0]"), "{caller}");
     let twice = routing(
         json!([on("PATH", "/p.S/Pay"), { "type": "METHOD", "value": { "type": "NOT_EQUALS", "value": "Void" } }]),
     );
-    assert!(twice.contains("gRPC C++/Python/Ruby/PHP yes"), "{twice}");
+    assert!(twice.contains("gRPC C++/Python/Ruby/PHP, Polaris SDKs yes"), "{twice}");
     assert!(twice.contains("gRPC Go, gRPC Java, gRPC Node no (W27: rules[0]"), "{twice}");
     let amounts = json!([{ "maxAmount": 5, "validDuration": "1s" }]);
     let limit = json!({ "service": "pay", "type": "LOCAL", "rules": [{ "amounts": amounts }] });
     assert_eq!(
         by(Family::RateLimit, limit),
-        "Envoy sidecar yes; Envoy gateway no (W16: a gateway counts no limits: proxies beside the instances do); gRPC \
-         no (W16: rate limits do not reach gRPC clients without a proxy)"
+        "Envoy sidecar, Polaris SDKs yes; Envoy gateway no (W16: a gateway counts no limits: proxies beside the \
+         instances do); gRPC no (W16: rate limits do not reach gRPC clients without a proxy)"
     );
     let many = vec![json!({ "amounts": amounts, "action": "x".repeat(9) }); 50];
     let limits = by(Family::RateLimit, json!({ "service": "pay", "type": "LOCAL", "rules": many }));
@@ -45,5 +45,5 @@ fn clients_that_enforce_a_rule_alike_are_named_together() {
             }),
         )),
     );
-    assert!(chinese.starts_with("Envoy sidecar 和 gateway：是；gRPC：否（W21"), "{chinese}");
+    assert!(chinese.starts_with("Envoy sidecar 和 gateway、Polaris SDKs：是；gRPC：否（W21"), "{chinese}");
 }
