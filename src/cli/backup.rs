@@ -45,9 +45,11 @@ async fn fetch(call: &CallArgs, part: &PartialFile) -> anyhow::Result<()> {
     let remote = call.remote()?;
     let client = remote.builder()?.connect_timeout(CONNECT_WITHIN).read_timeout(SILENT_MAX).build()?;
     let mut answer = remote.ask(&client, (Method::GET, "/admin/v1/backup"), |request| request).await?;
-    if !answer.status().is_success() {
+    let status = answer.status();
+    if !status.is_success() {
         let body: Value = answer.json().await.context("the answer is not of a thuban node")?;
-        bail!("{} ({})", body["info"].as_str().unwrap_or("refused"), body["code"]);
+        remote.judged(body)?;
+        bail!("the answer has the status {status} and no backup");
     }
     let mut file = part.file();
     while let Some(chunk) = answer.chunk().await.context("the backup broke off")? {

@@ -226,7 +226,10 @@ pub(super) const EXAMPLES: &[(&str, [&str; 2])] = &[
             "thuban user add abe --password-file abe-password --grant approver,shop --comment 'on call'",
         ],
     ),
-    ("user set", ["thuban user set rita --grant reader,shop", "thuban user set rita --disable"]),
+    (
+        "user set",
+        ["thuban user set rita --disable", "thuban user set --provider corp --sub 00u1x7 --grant reader,shop"],
+    ),
     ("user delete", ["thuban user delete rita", "thuban user delete rita --context prod"]),
     ("user passwd", ["thuban user passwd", "thuban user passwd rita --password-file rita-password"]),
     ("token list", ["thuban token list", "thuban token list -o json"]),

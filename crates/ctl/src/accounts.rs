@@ -10,6 +10,7 @@ use thuban_model::grant::{Grant, Role};
 use thuban_model::limits;
 use url::form_urlencoded;
 
+use super::holders::HolderArgs;
 use super::remote::{CallArgs, Paging, call};
 use super::secret;
 use super::tables::{Column, OutputFormat, table, text, words};
@@ -22,9 +23,10 @@ const TOKENS: &str = "/auth/v1/tokens";
 pub(super) enum UserCommand {
     /// List the users and their grants
     List(ListArgs),
-    /// Create a user
+    /// Create a user, or grant roles to a person of an identity provider
     Add {
-        name: String,
+        #[command(flatten)]
+        holder: HolderArgs,
         #[command(flatten)]
         call: CallArgs,
         #[command(flatten)]
@@ -32,12 +34,13 @@ pub(super) enum UserCommand {
         #[arg(long)]
         comment: Option<String>,
         /// File with the password, `-` for standard input [default: prompt]
-        #[arg(long, value_name = "FILE")]
+        #[arg(long, value_name = "FILE", conflicts_with = "provider")]
         password_file: Option<PathBuf>,
     },
     /// Change the given fields; new grants replace all old ones
     Set {
-        name: String,
+        #[command(flatten)]
+        holder: HolderArgs,
         #[command(flatten)]
         call: CallArgs,
         #[command(flatten)]
@@ -55,7 +58,8 @@ pub(super) enum UserCommand {
     },
     /// Delete a user and end its logins; success also if it does not exist
     Delete {
-        name: String,
+        #[command(flatten)]
+        holder: HolderArgs,
         #[command(flatten)]
         call: CallArgs,
     },
@@ -193,22 +197,25 @@ pub(super) async fn user(command: UserCommand) -> anyhow::Result<()> {
             ];
             list(&args, USERS, columns).await
         }
-        UserCommand::Add { name, call: to, granted, comment, password_file } => {
-            let password = secret::read_new(password_file.as_deref())?;
-            let mut item = json!({ "name": name, "password": password, "grants": granted.grants });
+        UserCommand::Add { holder, call: to, granted, comment, password_file } => {
+            let is_local = holder.is_local();
+            let (mut item, who) = holder.read();
+            item["grants"] = json!(granted.grants);
+            let password = is_local.then(|| secret::read_new(password_file.as_deref())).transpose()?;
+            give(&mut item, "password", password);
             give(&mut item, "comment", comment);
-            tell(&call(&to, Method::POST, USERS, Some(&json!([item]))).await?, &format!("user {name}"), "added")
+            tell(&call(&to, Method::POST, USERS, Some(&json!([item]))).await?, &who, "added")
         }
-        UserCommand::Set { name, call: to, granted, no_grants, comment, disable, enable } => {
-            let mut item = json!({ "name": name });
+        UserCommand::Set { holder, call: to, granted, no_grants, comment, disable, enable } => {
+            let (mut item, who) = holder.read();
             give(&mut item, "comment", comment);
             give(&mut item, "disabled", (disable || enable).then_some(disable));
             give(&mut item, "grants", (no_grants || !granted.grants.is_empty()).then_some(granted.grants));
-            tell(&call(&to, Method::PUT, USERS, Some(&json!([item]))).await?, &format!("user {name}"), "changed")
+            tell(&call(&to, Method::PUT, USERS, Some(&json!([item]))).await?, &who, "changed")
         }
-        UserCommand::Delete { name, call: to } => {
-            let answer = call(&to, Method::POST, "/auth/v1/users/delete", Some(&json!([{ "name": name }]))).await?;
-            tell(&answer, &format!("user {name}"), "deleted")
+        UserCommand::Delete { holder, call: to } => {
+            let (item, who) = holder.read();
+            tell(&call(&to, Method::POST, "/auth/v1/users/delete", Some(&json!([item]))).await?, &who, "deleted")
         }
         UserCommand::Passwd { name, call: to, old_password_file, password_file } => {
             let mut order = Map::new();
@@ -336,10 +343,12 @@ fn outcome<'a>(answer: &Value, done: &'a str) -> &'a str {
     if code == Some(NO_NEED) { "unchanged" } else { done }
 }
 
-/// Formats grants as on the command line.
+/// Formats grants as on the command line; those that an identity provider gives are marked.
 fn grants(row: &Value) -> String {
-    let grant =
-        |grant: &Value| format!("{},{},{}", text(&grant["role"]), text(&grant["namespace"]), text(&grant["name"]));
+    let grant = |grant: &Value| {
+        let source = if grant["source"] == "binding" { " (binding)" } else { "" };
+        format!("{},{},{}{source}", text(&grant["role"]), text(&grant["namespace"]), text(&grant["name"]))
+    };
     let all: Vec<_> = row["grants"].as_array().into_iter().flatten().map(grant).collect();
     if all.is_empty() { "-".to_owned() } else { all.join(" ") }
 }
@@ -394,6 +403,8 @@ mod tests {
             let grant = read_grant(given).expect(given);
             assert_eq!(grants(&json!({ "grants": [grant] })), shown);
         }
+        let of_provider = json!({ "role": "reader", "namespace": "prod", "name": "*", "source": "binding" });
+        assert_eq!(grants(&json!({ "grants": [of_provider] })), "reader,prod,* (binding)");
         assert!(read_grant("owner,prod").expect_err("no role").contains("releaser"));
         for bad in ["", "admin", "editor", "editor,", "editor, ", "editor, prod", "editor,prod, ", "editor,prod,"] {
             assert!(read_grant(bad).is_err(), "{bad:?}");

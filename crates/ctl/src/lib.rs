@@ -24,6 +24,7 @@ mod find;
 mod freezes;
 mod get;
 mod history;
+mod holders;
 mod identities;
 mod import;
 mod instances;

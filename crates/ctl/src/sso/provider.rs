@@ -3,20 +3,24 @@
 use std::path::Path;
 use std::time::Duration;
 
-use reqwest::header::{ACCEPT, CONTENT_TYPE};
-use reqwest::{Client, RequestBuilder, StatusCode};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, LOCATION};
+use reqwest::{Client, Response, StatusCode};
 use serde::Deserialize;
 use thuban_oidc::{
     ClientAccount, DOCUMENT_BYTES_MAX, EndpointRefusal, FormRequest, IssuedTokens, Metadata, OidcFault,
     discovery_address,
 };
 use thuban_outbound::{in_words, read_limited};
+use url::Url;
 
 use super::super::errors::Usage;
 use super::super::remote::http_client;
 use super::fault::SignInFault;
 
 const WITHIN: Duration = Duration::from_secs(5);
+/// Maximum number of redirects to a discovery document, all of them within one origin, as for a node.
+const REDIRECTS_MAX: usize = 3;
+const JSON: &str = "application/json";
 const OPENID: &str = "openid";
 /// Error codes of OAuth for failures that pass.
 const PASSING: [&str; 2] = ["temporarily_unavailable", "server_error"];
@@ -69,7 +73,7 @@ impl IdentityProvider {
         // A plain issuer is on this machine.
         let builder = if issuer.starts_with("https://") { builder } else { builder.no_proxy() };
         let client = builder.build()?;
-        let (status, body) = response(client.get(address.clone())).await.map_err(silent)?;
+        let (status, body) = document(&client, address.clone()).await.map_err(silent)?;
         if status != StatusCode::OK.as_u16() {
             return Err(silent(format!("{address} has the status {status}")).into());
         }
@@ -90,7 +94,8 @@ impl IdentityProvider {
     pub(super) async fn send(&self, form: FormRequest) -> Result<EndpointResponse, String> {
         let FormRequest { address, body, .. } = form;
         let request = self.client.post(address.clone()).header(CONTENT_TYPE, "application/x-www-form-urlencoded");
-        let (status, body) = response(request.body(body)).await?;
+        let sent = request.header(ACCEPT, JSON).body(body).send().await;
+        let (status, body) = read(sent.map_err(|error| in_words(&error))?).await?;
         let is_passing = status >= 500 || status == StatusCode::TOO_MANY_REQUESTS.as_u16();
         if is_passing { Err(format!("{address} has the status {status}")) } else { Ok((status, body)) }
     }
@@ -132,8 +137,24 @@ pub(super) fn is_passing(refusal: &EndpointRefusal) -> bool {
     PASSING.contains(&refusal.error.as_str())
 }
 
-async fn response(request: RequestBuilder) -> Result<EndpointResponse, String> {
-    let response = request.header(ACCEPT, "application/json").send().await.map_err(|error| in_words(&error))?;
+/// Fetches a document, by redirects within one origin.
+async fn document(client: &Client, mut address: Url) -> Result<EndpointResponse, String> {
+    for _ in 0..=REDIRECTS_MAX {
+        let sent = client.get(address.clone()).header(ACCEPT, JSON).send().await;
+        let response = sent.map_err(|error| in_words(&error))?;
+        let location = response.headers().get(LOCATION).filter(|_| response.status().is_redirection());
+        let Some(location) = location else { return read(response).await };
+        let next = location.to_str().ok().and_then(|location| address.join(location).ok());
+        let next = next.ok_or_else(|| format!("{address} redirects to no address"))?;
+        if next.origin() != address.origin() {
+            return Err(format!("{address} redirects to another host, {}", next.origin().ascii_serialization()));
+        }
+        address = next;
+    }
+    Err(format!("{address} redirects again and again"))
+}
+
+async fn read(response: Response) -> Result<EndpointResponse, String> {
     let status = response.status().as_u16();
     match read_limited(response, DOCUMENT_BYTES_MAX).await {
         Ok(Some(body)) => Ok((status, body)),

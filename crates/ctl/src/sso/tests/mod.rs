@@ -179,6 +179,18 @@ async fn a_provider_is_believed_about_itself_alone() {
         let why = fault(strict.discovered().await.err().expect("refused"));
         assert!(why.starts_with("silent: ") && why.contains(expected), "{why}");
     }
+    for (moved, expected) in [
+        ("/moved", None),
+        ("http://localhost:1/moved", Some("redirects to another host, http://localhost:1")),
+        ("/.well-known/openid-configuration", Some("redirects again and again")),
+    ] {
+        let strict = StrictProvider::start(Manner { moved: Some(moved), ..Manner::default() }).await;
+        let why = strict.discovered().await.err().map(fault);
+        let is_expected = expected.map_or(why.is_none(), |expected| {
+            why.as_ref().is_some_and(|why| why.starts_with("silent: ") && why.contains(expected))
+        });
+        assert!(is_expected, "{moved}: {why:?}");
+    }
     let strict = StrictProvider::start(Manner::default()).await;
     for client_id in [None, Some(String::new())] {
         let half = PublicHalf { client_id, ..strict.half() };

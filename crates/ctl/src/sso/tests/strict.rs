@@ -36,6 +36,8 @@ pub(super) struct Manner {
     /// Moment at which the person signs in.
     pub(super) signed_in_at: u64,
     pub(super) is_denied: bool,
+    /// Address to which the discovery document has moved.
+    pub(super) moved: Option<&'static str>,
     /// Members of the discovery document that differ.
     pub(super) discovery: Value,
     /// Members of the redirect that differ; null ones are left out.
@@ -55,6 +57,7 @@ impl Default for Manner {
             life_held: 600,
             signed_in_at: 0,
             is_denied: false,
+            moved: None,
             discovery: json!({}),
             redirect: json!({}),
         }
@@ -234,7 +237,11 @@ impl State {
         let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
         let url = Url::parse(&self.address).expect("own address").join(target).expect("a target");
         match (method, url.path()) {
-            ("GET", "/.well-known/openid-configuration") => self.discovery(),
+            ("GET", "/.well-known/openid-configuration") => match self.manner.moved {
+                Some(address) => Answer { status: 302, location: Some(address.to_owned()), body: Value::Null },
+                None => self.discovery(),
+            },
+            ("GET", "/moved") => self.discovery(),
             ("GET", "/authorize") => match self.form(url.query().unwrap_or_default()) {
                 Ok(form) => self.authorize(&form),
                 Err(fault) => fault,
