@@ -105,6 +105,8 @@ def a_pipeline_brings_its_own_token(stage):
         began = time.monotonic()
         assert stage.takes(node, bearer)
         stage.measured[f"bearer: second sight on node {node + 1}"] = time.monotonic() - began
+    grants = stage.nodes.ask("/auth/v1/user", token=bearer).json()["user"]["grants"]
+    assert grants and all(grant.get("source") == "binding" for grant in grants), grants
     service = [{"namespace": "shop", "name": f"of-{stage.provider.name}"}]
     answer = stage.nodes.ask("/naming/v1/services", service, token=bearer)
     assert answer.status == 200, answer.text
