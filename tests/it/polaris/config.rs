@@ -25,7 +25,7 @@ pub(super) async fn get(client: &GrpcClient, asked: &v1::ClientConfigFileInfo) -
     client.call(&format!("{CONFIG}/GetConfigFile"), asked).await.expect("an answer")
 }
 
-fn watch(
+pub(super) fn watch(
     client: &GrpcClient,
     files: Vec<v1::ClientConfigFileInfo>,
 ) -> tokio::task::JoinHandle<v1::ConfigClientResponse> {

@@ -1,6 +1,7 @@
 //! The services of Polaris on the ports of gRPC: what SDKs send and need back, by their messages alone.
 
 mod config;
+mod ends;
 
 use std::time::Duration;
 
