@@ -98,13 +98,16 @@ impl Operations {
     /// Returns the providers at which people can sign in, by name.
     pub fn sso_providers(&self) -> Vec<Arc<Provider>> {
         let access = self.node.state().access();
-        access.sso().providers().filter(|provider| !provider.disabled).cloned().collect()
+        access.sso().providers().filter(|provider| provider.signs_people_in()).cloned().collect()
     }
 
-    /// Returns an enabled provider. One that this node does not know may have been created a moment ago on another.
+    /// Returns an enabled provider at which people can sign in. One that this node does not know may have been created a
+    /// moment ago on another.
     pub async fn sso_provider(&self, name: &str) -> Result<Arc<Provider>, Refusal> {
         let provider = self.any_provider(name).await?;
-        Some(provider).filter(|provider| !provider.disabled).ok_or_else(|| no_provider(name))
+        let provider = Some(provider).filter(|provider| !provider.disabled).ok_or_else(|| no_provider(name))?;
+        provider.check_sign_in()?;
+        Ok(provider)
     }
 
     async fn any_provider(&self, name: &str) -> Result<Arc<Provider>, Refusal> {

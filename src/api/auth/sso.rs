@@ -52,7 +52,7 @@ pub(crate) async fn list(State(app): State<App>, _: Fresh) -> Response {
 pub(crate) const SHOW: Doc = DOC
     .says("An enabled identity provider: what a client needs to sign in there.")
     .gives(Shape::single::<SsoProviderView>("provider"))
-    .codes(&[&[Code::NotFoundResource, Code::NoLeader]]);
+    .codes(&[&[Code::InvalidParameter, Code::NotFoundResource, Code::NoLeader]]);
 
 pub(crate) async fn show(State(app): State<App>, PathName(name): PathName) -> ApiResult {
     let provider = app.operations.sso_provider(&name).await?;
@@ -79,6 +79,7 @@ pub(crate) const LOG_IN: Doc = DOC
     )
     .gives(Shape::single::<Login>("loginResponse"))
     .codes(&[&[
+        Code::InvalidParameter,
         Code::NotAllowedAccess,
         Code::TokenNotExisted,
         Code::NotFoundResource,
@@ -124,7 +125,16 @@ pub(crate) const LOG_OUT: Doc = DOC
         "Ends the sessions that a logout token of the provider names, on every node. Providers call it: enter it there \
          as the address for back-channel logout.",
     )
-    .codes(&[PROPOSED, &[Code::TokenNotExisted, Code::NotFoundResource, Code::TooManyLogins, Code::ProviderAway]]);
+    .codes(&[
+        PROPOSED,
+        &[
+            Code::InvalidParameter,
+            Code::TokenNotExisted,
+            Code::NotFoundResource,
+            Code::TooManyLogins,
+            Code::ProviderAway,
+        ],
+    ]);
 
 pub(crate) async fn log_out(
     State(app): State<App>,
