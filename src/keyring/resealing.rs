@@ -1,12 +1,15 @@
 //! Rotation of the data key: secrets sealed under an earlier key are sealed again under the first, as ordinary updates.
 //! Secrets that this node cannot open are left unchanged, and so are releases, which never change.
 
-use super::{KIND, Keyring, WEBHOOK};
+use std::sync::Arc;
+
+use super::{KIND, Keyring, PROVIDER, WEBHOOK};
 use crate::catalog::Catalog;
 use crate::format::sealed::key_of;
 use crate::model::access_key::{AccessKey, AccessKeyDraft, SealedSecret};
 use crate::model::config_file::{ConfigFile, ConfigFileDraft};
 use crate::model::sealing::Sealing;
+use crate::model::sso::{Provider, ProviderDraft};
 use crate::model::webhook::{Webhook, WebhookDraft};
 
 impl Keyring {
@@ -25,6 +28,13 @@ impl Keyring {
     pub fn resealed_webhook(&self, hook: &Webhook) -> Option<WebhookDraft> {
         let secret = self.resealed(&[WEBHOOK, &hook.name], &hook.secret)?;
         Some(WebhookDraft { name: hook.name.clone(), secret: Some(secret), ..WebhookDraft::default() })
+    }
+
+    /// Returns the update that reseals the client secret of a provider; `None` if that is not needed or not possible.
+    pub fn resealed_provider(&self, provider: &Provider) -> Option<ProviderDraft> {
+        let client_secret = self.resealed(&[PROVIDER, &provider.name], provider.client_secret.as_ref()?)?;
+        let name = provider.name.clone();
+        Some(ProviderDraft { name, client_secret: Some(client_secret), ..ProviderDraft::default() })
     }
 
     fn resealed(&self, place: &[&str], secret: &SealedSecret) -> Option<SealedSecret> {
@@ -56,14 +66,19 @@ impl Keyring {
         file.encrypted && self.own().is_some_and(|own| own.id() != key_of(&file.content))
     }
 
-    /// Returns the numbers of access keys and of webhooks that are not sealed under the first data key.
-    pub fn earlier_secrets(&self, catalog: &Catalog) -> (usize, usize) {
+    /// Returns the numbers of access keys, of webhooks and of providers that are not sealed under the first data key.
+    pub fn earlier_secrets(&self, catalog: &Catalog) -> (usize, usize, usize) {
         let is_earlier =
             |place: &[&str], secret: &SealedSecret| self.own().is_some_and(|own| own.open(place, &secret.0).is_none());
         let keys = catalog.access_keys.all().map(|held| &held.key);
         let keys = keys.filter(|key| is_earlier(&[KIND, &key.app_id, &key.name], &key.secret)).count();
         let hooks = catalog.webhooks.all().filter(|hook| is_earlier(&[WEBHOOK, &hook.name], &hook.secret)).count();
-        (keys, hooks)
+        let is_earlier_provider = |provider: &&Arc<Provider>| {
+            let secret = provider.client_secret.as_ref();
+            secret.is_some_and(|secret| is_earlier(&[PROVIDER, &provider.name], secret))
+        };
+        let providers = catalog.access.sso().providers().filter(is_earlier_provider).count();
+        (keys, hooks, providers)
     }
 
     /// Returns the number of drafts and releases of config files that are not sealed under the first data key.
@@ -80,6 +95,7 @@ mod tests {
     use crate::data_key::DataKey;
     use crate::model::access_key::{AccessKeyRequest, AccessMode, ClearSecret};
     use crate::model::config_file::ConfigKey;
+    use crate::model::sso::ProviderRequest;
     use crate::model::webhook::WebhookRequest;
 
     const SECRET: &str = "a-secret-of-some-length";
@@ -104,7 +120,15 @@ mod tests {
             encrypted: Some(true),
             ..ConfigFileDraft::default()
         };
+        let provider = ProviderRequest {
+            name: "p".into(),
+            issuer: Some("https://p".into()),
+            client_id: Some("c".into()),
+            client_secret: secret(),
+            ..ProviderRequest::default()
+        };
         let commands = [
+            Command::Providers(Op::Create, vec![ring.seal_provider(provider).expect("a data key")]),
             Command::AccessKeys(Op::Create, vec![ring.seal_new(key).expect("a data key").0]),
             Command::Webhooks(Op::Create, vec![ring.seal_new_webhook(hook).expect("a data key").0]),
             Command::ConfigFiles(Op::Create, vec![ring.seal_file(file, None, true).expect("a data key")]),
@@ -117,11 +141,14 @@ mod tests {
 
     /// Returns which objects these keys can read, the commands that reseal them, and the counts of objects under
     /// earlier keys.
-    fn seen(ring: &Keyring, catalog: &Catalog) -> ([bool; 3], Vec<Command>, (usize, usize, usize)) {
+    fn seen(ring: &Keyring, catalog: &Catalog) -> ([bool; 4], Vec<Command>, (usize, usize, usize, usize)) {
         let key = catalog.access_keys.all().next().expect("there").key.clone();
         let hook = catalog.webhooks.get("h").expect("there").clone();
         let file = catalog.configs.file(&ConfigKey::new("n", "g", "f")).expect("there").clone();
+        let provider = catalog.access.sso().provider("p").expect("there").clone();
+        let client_secret = ring.open_client_secret(&provider);
         let is_read = [
+            client_secret.is_ok_and(|secret| secret.is_some_and(|secret| *secret == SECRET)),
             ring.open(&key).is_some(),
             ring.secret_of(&hook).is_ok_and(|secret| *secret == SECRET.as_bytes()),
             ring.open_content(&file.key, &file.content).is_ok_and(|text| &*text == SECRET),
@@ -130,8 +157,9 @@ mod tests {
         anew.extend(ring.resealed_key(&key).map(|draft| Command::AccessKeys(Op::Update, vec![draft])));
         anew.extend(ring.resealed_webhook(&hook).map(|draft| Command::Webhooks(Op::Update, vec![draft])));
         anew.extend(ring.resealed_file(&file).map(|draft| Command::ConfigFiles(Op::Update, vec![draft])));
-        let (keys, hooks) = ring.earlier_secrets(catalog);
-        (is_read, anew, (keys, hooks, ring.earlier_files(catalog)))
+        anew.extend(ring.resealed_provider(&provider).map(|draft| Command::Providers(Op::Update, vec![draft])));
+        let (keys, hooks, providers) = ring.earlier_secrets(catalog);
+        (is_read, anew, (keys, hooks, providers, ring.earlier_files(catalog)))
     }
 
     #[test]
@@ -139,7 +167,7 @@ mod tests {
         let rows: [(&[&str], bool, usize); 6] = [
             (&["a"], true, 0),
             (&["a", "b"], true, 0),
-            (&["b", "a"], true, 3),
+            (&["b", "a"], true, 4),
             (&["b"], false, 0),
             (&["b", "c"], false, 0),
             (&[], false, 0),
@@ -147,10 +175,10 @@ mod tests {
         for (digits, is_read, anew) in rows {
             let (ring, catalog) = (keyring(digits), sealed_by(&keyring(&["a"])).catalog);
             let (read, commands, earlier) = seen(&ring, &catalog);
-            assert_eq!((read, commands.len()), ([is_read; 3], anew), "{digits:?}");
+            assert_eq!((read, commands.len()), ([is_read; 4], anew), "{digits:?}");
             let count = usize::from(digits.first().is_some_and(|first| *first != "a"));
             let files = usize::from(digits.first() != Some(&"a"));
-            assert_eq!(earlier, (count, count, files), "{digits:?}");
+            assert_eq!(earlier, (count, count, count, files), "{digits:?}");
             assert_eq!(ring.unreadable_files(&catalog), usize::from(!is_read), "{digits:?}");
         }
     }
@@ -164,9 +192,9 @@ mod tests {
         let catalog = bench.catalog;
         for (digits, is_read) in [(&["b"][..], true), (&["b", "a"], true), (&["a"], false)] {
             let (read, commands, _) = seen(&keyring(digits), &catalog);
-            assert_eq!((read, commands.len()), ([is_read; 3], 0), "{digits:?}");
+            assert_eq!((read, commands.len()), ([is_read; 4], 0), "{digits:?}");
         }
-        assert_eq!(seen(&both, &catalog).2, (0, 0, 0));
+        assert_eq!(seen(&both, &catalog).2, (0, 0, 0, 0));
     }
 
     /// A change that was made meanwhile is not overwritten: the update applies only to the content that it was made

@@ -15,6 +15,7 @@ use crate::model::access_key::AccessKeyDraft;
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::{ConfigFile, ConfigFileDraft};
 use crate::model::limits;
+use crate::model::sso::ProviderDraft;
 use crate::model::webhook::WebhookDraft;
 
 /// Limit for the characters of sealed contents that one call proposes; a single file may exceed it.
@@ -33,6 +34,8 @@ pub struct Resealing {
 pub struct Sealed {
     pub access_keys: usize,
     pub webhooks: usize,
+    /// Client secrets of identity providers.
+    pub providers: usize,
     /// Drafts of config files.
     pub config_files: usize,
     /// Releases of config files. They never change: they are deleted with their files, by request, or by the limit on
@@ -45,6 +48,7 @@ pub struct Sealed {
 struct Updates {
     keys: Vec<AccessKeyDraft>,
     hooks: Vec<WebhookDraft>,
+    providers: Vec<ProviderDraft>,
     files: Vec<ConfigFileDraft>,
 }
 
@@ -55,11 +59,12 @@ impl Operations {
         }
         self.node.await_linearizable().await?;
         let node = self.node.clone();
-        let Updates { keys, hooks, files } =
+        let Updates { keys, hooks, providers, files } =
             self.scan(FAR, move |catalog| Updates::of(node.keyring(), catalog), |part| part).await?;
         let done = Sealed {
             access_keys: self.seal_anew(caller, keys, |items| Command::AccessKeys(Op::Update, items)).await?,
             webhooks: self.seal_anew(caller, hooks, |items| Command::Webhooks(Op::Update, items)).await?,
+            providers: self.seal_anew(caller, providers, |items| Command::Providers(Op::Update, items)).await?,
             config_files: self.seal_anew(caller, files, |items| Command::ConfigFiles(Op::Update, items)).await?,
             config_releases: 0,
         };
@@ -84,9 +89,11 @@ impl Updates {
     fn of(keyring: &Keyring, catalog: &Catalog) -> Updates {
         let keys = catalog.access_keys.all().filter_map(|held| keyring.resealed_key(&held.key));
         let hooks = catalog.webhooks.all().filter_map(|hook| keyring.resealed_webhook(hook));
+        let providers = catalog.access.sso().providers().filter_map(|provider| keyring.resealed_provider(provider));
         let mut part = Updates {
             keys: keys.take(limits::BATCH_ITEMS_MAX).collect(),
             hooks: hooks.take(limits::BATCH_ITEMS_MAX).collect(),
+            providers: providers.take(limits::BATCH_ITEMS_MAX).collect(),
             files: Vec::new(),
         };
         if keyring.earlier_files(catalog) == 0 {
@@ -107,10 +114,10 @@ impl Updates {
 impl Sealed {
     /// Counts what is sealed, but not under the first data key.
     fn earlier(keyring: &Keyring, catalog: &Catalog) -> Sealed {
-        let (access_keys, webhooks) = keyring.earlier_secrets(catalog);
+        let (access_keys, webhooks, providers) = keyring.earlier_secrets(catalog);
         let all = keyring.earlier_files(catalog);
         let drafts = if all == 0 { 0 } else { files(catalog).iter().filter(|file| keyring.is_earlier(file)).count() };
-        Sealed { access_keys, webhooks, config_files: drafts, config_releases: all - drafts }
+        Sealed { access_keys, webhooks, providers, config_files: drafts, config_releases: all - drafts }
     }
 }
 

@@ -101,8 +101,8 @@ impl Operations {
         access.sso().providers().filter(|provider| provider.signs_people_in()).cloned().collect()
     }
 
-    /// Returns an enabled provider at which people can sign in. One that this node does not know may have been created a
-    /// moment ago on another.
+    /// Returns an enabled provider at which people can sign in. One that this node does not know may have been created
+    /// a moment ago on another.
     pub async fn sso_provider(&self, name: &str) -> Result<Arc<Provider>, Refusal> {
         let provider = self.any_provider(name).await?;
         let provider = Some(provider).filter(|provider| !provider.disabled).ok_or_else(|| no_provider(name))?;

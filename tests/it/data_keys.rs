@@ -77,7 +77,9 @@ async fn a_data_key_takes_the_place_of_another_while_clients_read_on() {
         assert!(told.contains(line), "{line}: {told}");
     }
     let again = api.post("/admin/v1/datakey/reseal", &json!(null)).await.expect_code(200_000);
-    let none = json!({"access_keys": 0, "webhooks": 0, "config_files": 0, "config_releases": 0});
+    let none = json!({
+        "access_keys": 0, "webhooks": 0, "providers": 0, "config_files": 0, "config_releases": 0,
+    });
     assert_eq!(again.body["reseal"]["done"], none, "{again}");
     let trail = api.get("/admin/v1/audit?kind=accesskey").await.expect_code(200_000);
     assert_eq!((&trail.body["data"][0]["action"], trail.amount()), (&json!("update"), 2), "{trail}");

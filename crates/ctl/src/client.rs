@@ -199,8 +199,12 @@ async fn settings(to: &CallArgs, changes: &[String]) -> anyhow::Result<()> {
 
 /// Reseals part by part until nothing is left that can be resealed.
 async fn reseal(to: &CallArgs) -> anyhow::Result<()> {
-    const DRAFTS: [(&str, &str); 3] =
-        [("access_keys", "access keys"), ("webhooks", "webhooks"), ("config_files", "drafts of config files")];
+    const DRAFTS: [(&str, &str); 4] = [
+        ("access_keys", "access keys"),
+        ("webhooks", "webhooks"),
+        ("providers", "identity providers"),
+        ("config_files", "drafts of config files"),
+    ];
     let mut done = [0; DRAFTS.len()];
     loop {
         let answer = call(to, Method::POST, "/admin/v1/datakey/reseal", None).await?;

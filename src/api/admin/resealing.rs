@@ -10,10 +10,10 @@ const ELEMENT: &str = "reseal";
 
 pub(crate) const RESEAL: Doc = Doc::new("Cluster")
     .says(
-        "Where `--data-key-file` holds two keys: seals up to 100 access keys, webhooks and drafts of config files, \
-         each, again under the first of them, by updates as anybody makes them, and tells what is left: call it until \
-         nothing is. Releases of encrypted files stay as they are. Of two updates of a key or a webhook the later one \
-         counts, so exchange no secret meanwhile.",
+        "Where `--data-key-file` holds two keys: seals up to 100 access keys, webhooks, client secrets of identity \
+         providers and drafts of config files, each, again under the first of them, by updates as anybody makes them, \
+         and tells what is left: call it until nothing is. Releases of encrypted files stay as they are. Of two \
+         updates of a key, a webhook or a provider the later one counts, so exchange no secret meanwhile.",
     )
     .gives(Shape::single::<Resealing>(ELEMENT))
     .codes(&[&[Code::NoDataKey, Code::LevelNotReached]]);
