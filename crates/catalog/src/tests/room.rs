@@ -10,18 +10,17 @@ fn what_adds_is_known_of_every_command() {
     let adds = |name: &str| {
         Some(match name {
             "Bootstrap" | "Announce" | "Forget" | "Raise" => false,
-            "SignIn" | "SignOut" => false,
+            "SignIn" | "SignOut" | "SsoSignIn" | "SsoLogout" | "FreeIdentities" => false,
             "ConfigPublish" | "ConfigCreateAndPublish" | "PublishRules" => true,
             "ConfigRollback" | "ConfigStopGray" | "ConfigDeleteReleases" => false,
             "InstancesDeleteHost" | "InstancesIsolateHost" | "InstanceHealth" => false,
             "Settings" | "PruneReleases" | "RemoveDeadInstances" => false,
-            "Users" | "ServiceTokens" | "AccessKeys" | "Webhooks" | "ConfigTemplates" | "Policies" | "Contracts" => {
-                true
-            }
+            "Users" | "Providers" | "ServiceTokens" | "AccessKeys" => true,
+            "Webhooks" | "ConfigTemplates" | "Policies" | "Contracts" => true,
             "ChangePassword" | "ChangeTokens" | "EndSessions" | "Note" | "WebhooksTold" | "ExpireRequests" => false,
             "Rollouts" | "ClientsRefused" | "Time" | "XdsSeen" => false,
-            // These depend on their operation.
-            "ConfigReleases" | "RuleReleases" | "Requests" | "PublishDue" => return None,
+            // These depend on their operation, or on the command of a caller.
+            "ConfigReleases" | "RuleReleases" | "Requests" | "PublishDue" | "Authorized" => return None,
             "Namespaces" | "Services" | "ConfigGroups" | "ConfigFiles" | "Aliases" | "Rules" | "Instances" => true,
             other => panic!("{other} has no row here"),
         })
