@@ -9,6 +9,7 @@ use super::text;
 /// Rows of docs/limits.md by their first cell, in order.
 fn limits() -> Vec<(&'static str, String)> {
     let of_files = of::BODY_BYTES_MAX + of::BODY_BYTES_PER_CHARACTER * of::CONFIG_CONTENT_CHARS_MAX;
+    let claims = format!("{}, {} values", bytes(of::CLAIMS_BYTES_MAX as u64), number(of::CLAIM_VALUES_MAX as u64));
     let days = |seconds: u64| format!("{} days", number(seconds / 86_400));
     vec![
         ("request body", bytes(of::BODY_BYTES_MAX as u64)),
@@ -53,6 +54,15 @@ fn limits() -> Vec<(&'static str, String)> {
         ("networks of a token", number(of::TOKEN_NETWORKS_MAX as u64)),
         ("life of a login", days(of::TOKEN_LIFETIME_MS / 1000)),
         ("logins of one user", number(of::TOKENS_PER_USER_MAX as u64)),
+        ("identity providers", number(of::PROVIDERS_MAX as u64)),
+        ("bindings of a provider", number(of::BINDINGS_MAX as u64)),
+        ("conditions of a binding", number(of::BINDING_CONDITIONS_MAX as u64)),
+        ("people of providers that have signed in", number(of::IDENTITIES_MAX as u64)),
+        ("names of one of them, earlier ones included", number(of::IDENTITY_NAMES_MAX as u64)),
+        ("sessions of one of them", number(of::SSO_SESSIONS_PER_PERSON_MAX as u64)),
+        ("claims of a token of a provider", claims),
+        ("claims of all sessions", bytes(of::SSO_CLAIMS_BYTES_MAX as u64)),
+        ("ID and logout tokens of providers within 15 minutes", number(of::TAKEN_TOKENS_MAX as u64)),
         ("access keys", number(of::ACCESS_KEYS_MAX as u64)),
         ("access keys of one app", number(of::ACCESS_KEYS_PER_APP_MAX as u64)),
         ("webhooks", number(of::WEBHOOKS_MAX as u64)),
