@@ -6,6 +6,7 @@ mod pipeline;
 mod pipes;
 mod places;
 mod prompts;
+mod providers;
 mod rollouts;
 mod sealed;
 mod under_way;
