@@ -12,6 +12,7 @@ use crate::catalog::{Command, Credential, Outcome};
 use crate::model::access::Token;
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::{Grants, Verb};
+use crate::model::service_token::TOKEN_HOLDER;
 use crate::model::time::Timestamp;
 
 /// The caller as this node knows it.
@@ -63,7 +64,9 @@ impl Operations {
         }
         let now = self.node.sure_now();
         let access = self.node.state().access();
-        let all = access.sessions_of(&access.person_named(name));
+        // A service token has no logins: its person is the user who made it.
+        let person = Some(name).filter(|name| !name.starts_with(TOKEN_HOLDER)).map(|name| access.person_named(name));
+        let all = person.map(|person| access.sessions_of(&person)).unwrap_or_default();
         Ok(all.into_iter().filter(|session| now < session.expires).collect())
     }
 
