@@ -1,8 +1,11 @@
 //! `/auth/v1/identities`: people that have signed in at identity providers.
 
-use axum::extract::State;
+use axum::extract::{FromRequestParts, State};
+use axum::http::request::Parts;
 
-use crate::api::http::{ApiResult, App, Caller, Doc, Fresh, PAGING, Query, Shape, Strict, answer, envelope};
+use crate::api::http::{
+    ApiError, ApiResult, App, Caller, Doc, Fresh, Input, PAGING, Query, Shape, Strict, answer, envelope,
+};
 use crate::api::view::{FreedIdentityView, IdentityView};
 use crate::catalog::access::Sso;
 use crate::model::code::Code;
@@ -48,12 +51,26 @@ pub(crate) const DELETE: Doc = DOC
     .gives(Shape::batch::<FreedIdentityView>("identity"))
     .codes(&[&[Code::InvalidParameter, Code::LevelNotReached]]);
 
+/// The choice to end service tokens too, which is read before the body.
+pub(crate) struct WithTokens(bool);
+
+impl FromRequestParts<App> for WithTokens {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let Ok(query) = Query::from_request_parts(parts, app).await;
+        Ok(WithTokens(query.flag("tokens")?.unwrap_or(false)))
+    }
+}
+
+impl Input for WithTokens {}
+
 pub(crate) async fn delete(
     State(app): State<App>,
     caller: Caller,
-    query: Query,
+    WithTokens(tokens): WithTokens,
     Strict(batch): Strict<IdentityRequest>,
 ) -> ApiResult {
-    let outcomes = app.operations.free_identities(&caller, batch.items, query.flag("tokens")?.unwrap_or(false)).await?;
+    let outcomes = app.operations.free_identities(&caller, batch.items, tokens).await?;
     Ok(answer::batch(&app, outcomes, batch.warnings))
 }

@@ -4,11 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::*;
+use crate::catalog::{AuthorizedCommand, Command, Credential, SsoSignIn};
+use crate::model::access::Whence;
 use crate::model::config_lookup::ClientLabels;
 use crate::model::mesh::Dialect;
 use crate::model::mesh::resource::{Resource, ResourceType, Version};
 use crate::model::rule::Family;
+use crate::model::sso::Claims;
 use crate::model::time::Timestamp;
+use crate::operations::token_hash;
 use crate::origin::Origin;
 use crate::subscribers::Client;
 use crate::subscribers::streams::{Registered, StreamClient};
@@ -60,6 +64,38 @@ fn policy(number: u64) -> Value {
     json!({ "name": text("p", number), "namespace": "asked" })
 }
 
+fn provider(number: u64) -> Value {
+    let everybody = json!([{ "claim": "sub", "value": "*", "role": "reader", "namespace": "*" }]);
+    let issuer = format!("https://p{number}.example.com");
+    json!({ "name": text("p", number), "issuer": issuer, "client_id": "thuban", "bindings": everybody })
+}
+
+/// Signs people in at the first provider.
+async fn sign_people_in(bench: &Bench) {
+    let provider = bench.node.state().catalog().access.sso().provider("p0").cloned().expect("it was created");
+    for number in 0..MANY {
+        let claims =
+            json!({ "iss": provider.issuer, "sub": text("s", number), "preferred_username": text("u", number) });
+        let sign_in = SsoSignIn {
+            hash: token_hash(&text("session ", number)),
+            provider: provider.id.clone(),
+            claims: Claims::parse(&claims.to_string()).expect("claims"),
+            digest: text("d", number),
+            from: Whence::default(),
+        };
+        let asked = AuthorizedCommand {
+            credential: Credential::Login,
+            address: None,
+            request: String::new(),
+            self_registration: false,
+            mutes_refusals: false,
+            command: Command::SsoSignIn(Box::new(sign_in)),
+        };
+        let done = bench.node.ask(&provider.holder(&text("u", number)), asked).await.expect("a leader");
+        assert!(done.iter().all(|outcome| outcome.code.is_success()), "{done:?}");
+    }
+}
+
 fn contract(number: u64) -> Value {
     json!({ "name": text("c", number), "namespace": "asked", "schema": true })
 }
@@ -74,6 +110,9 @@ fn lists() -> Vec<List> {
         List::new("/auth/v1/sessions", "", "data", &["id"]),
         List::new("/auth/v1/tokens", "", "data", &["name"])
             .stirred("/auth/v1/tokens", |number| json!({ "name": text("t", number) })),
+        List::new("/auth/v1/providers", "", "data", &["name"])
+            .stirred("/auth/v1/providers", |number| json!({ "name": text("p", number) })),
+        List::new("/auth/v1/identities", "", "data", &["provider", "name"]),
         List::new("/auth/v1/accesskeys", "", "data", &["app_id", "name"])
             .stirred("/auth/v1/accesskeys", |number| json!({ "app_id": "app", "name": text("k", number) })),
         List::new("/naming/v1/namespaces", "", "namespaces", &["name"]).stirred("/naming/v1/namespaces", named),
@@ -157,6 +196,7 @@ async fn fill(bench: &Bench, token: &str) -> Vec<Registered> {
             all(&|number| json!({ "name": text("u", number), "password": PASSWORD, "grants": grants })),
         ),
         ("POST", "/auth/v1/tokens".into(), all(&|number| json!({ "name": text("t", number), "grants": grants }))),
+        ("POST", "/auth/v1/providers".into(), all(&provider)),
         ("POST", "/auth/v1/accesskeys".into(), all(&|number| json!({ "app_id": "app", "name": text("k", number) }))),
         ("POST", "/admin/v1/webhooks".into(), all(&hook)),
         ("POST", "/admin/v1/policies".into(), all(&policy)),
@@ -186,6 +226,7 @@ async fn fill(bench: &Bench, token: &str) -> Vec<Registered> {
         let (_, answer) = bench.send(method, path, Some(token), body.clone()).await;
         assert_eq!(answer["code"], 200000, "{path} {answer}");
     }
+    sign_people_in(bench).await;
     for number in 0..MANY {
         let asked = json!({ "namespace": "asked", "group": "g", "file_name": text("f", number), "request": "please" });
         let (_, answer) = bench.send("POST", "/config/v1/configfiles/createandpub", Some(token), asked).await;

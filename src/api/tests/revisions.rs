@@ -17,6 +17,7 @@ struct Kind {
 const OTHERS: &[(&str, &str)] = &[
     ("PUT /auth/v1/user/password", "names the password that it replaces"),
     ("POST /auth/v1/sessions/delete", "a login never changes"),
+    ("POST /auth/v1/identities/delete", "an identity is changed by sign-ins alone"),
     ("PUT /naming/v1/instances/isolate/host", "of a host, whatever is on it"),
     ("POST /naming/v1/instances/delete/host", "of a host, whatever is on it"),
     ("PUT /admin/v1/settings", "has a test of its own, as settings are always there"),
@@ -37,6 +38,12 @@ fn kinds() -> Vec<Kind> {
     let mut kinds = vec![
         kind("/auth/v1/users", json!({ "name": "eve" }), json!({ "password": PASSWORD, "grants": grants }), comment()),
         kind("/auth/v1/tokens", json!({ "name": "ci" }), json!({ "grants": grants }), comment()),
+        kind(
+            "/auth/v1/providers",
+            json!({ "name": "company" }),
+            json!({ "issuer": "https://company.example.com", "client_id": "thuban" }),
+            comment(),
+        ),
         kind("/auth/v1/accesskeys", json!({ "app_id": "app", "name": "k" }), json!({}), comment()),
         kind("/admin/v1/webhooks", json!({ "name": "h" }), json!({ "url": "https://hooks.example.org/" }), comment()),
         kind("/admin/v1/contracts", json!({ "name": "c" }), json!({ "namespace": "none", "schema": true }), comment()),
