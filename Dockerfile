@@ -13,6 +13,7 @@ COPY Cargo.toml Cargo.lock askama.toml build.rs buil[d] ./
 COPY proto proto
 # A pattern would put all manifests into one folder.
 COPY crates/base/Cargo.toml crates/base/
+COPY crates/book/Cargo.toml crates/book/
 COPY crates/catalog/Cargo.toml crates/catalog/
 COPY crates/ctl/Cargo.toml crates/ctl/
 COPY crates/documents/Cargo.toml crates/documents/
@@ -41,6 +42,8 @@ RUN [ -x thuban ] || { \
 # The dependencies are a layer of their own, which a change of the sources does not repeat.
 RUN [ -x thuban ] || cargo build --release --locked
 COPY crates crates
+# The console serves it.
+COPY docs docs
 COPY src src
 # The copied files are older than the stand-ins above; cargo goes by the time.
 RUN if [ -x thuban ]; then \

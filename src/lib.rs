@@ -51,6 +51,7 @@
 //! crates/ctl             the client half of the command line: commands that call a running cluster
 //! crates/oidc            OpenID Connect without I/O: tokens, keys, documents, requests and responses of a provider
 //! crates/outbound        HTTP clients for other services, and the authorities that they trust
+//! crates/book            the pages of docs as HTML, rendered when the crate is compiled
 //! crates/tasks           tasks and threads; ends the process after a panic
 //! crates/catalog         all replicated state as plain maps, changed by apply alone
 //! crates/documents       bodies of the management API as JSON: parsing, and the written form of rules

@@ -22,6 +22,7 @@ pub(super) enum Section {
     /// Pages behind the menu of settings.
     Setup,
     Oneself,
+    Book,
     /// Pages of no part: search results and failures.
     Elsewhere,
 }
@@ -35,7 +36,7 @@ impl Section {
             Section::Config => "/ui/config",
             Section::Clients => "/ui/clients",
             Section::Requests => "/ui/requests",
-            Section::Home | Section::Setup | Section::Oneself | Section::Elsewhere => super::ROOT,
+            Section::Home | Section::Setup | Section::Oneself | Section::Book | Section::Elsewhere => super::ROOT,
         }
     }
 }

@@ -10,6 +10,7 @@ mod accounts;
 mod assets;
 mod audit;
 mod bars;
+mod book;
 mod clients;
 mod cluster;
 mod concurrent;
@@ -140,6 +141,8 @@ pub fn router(console: Console) -> Router {
         .route("/ui/sso/{name}/start", get(sso::start))
         .route("/ui/sso/{name}/callback", get(sso::callback))
         .route("/ui/language", flash.clone().post(sign_in::choose_language))
+        .route(book::PATH, get(book::contents))
+        .route("/ui/book/{*name}", get(book::show))
         .route("/ui/search", get(search::show))
         .route("/ui/services", get(services::list).post(services::create))
         .route("/ui/service", get(services::show))

@@ -115,7 +115,7 @@ def pages(api=None):
     lists = [
         "", "/services", "/map", "/rules/routings", "/rules/ratelimits", "/rules/circuitbreakers", "/rules/faultdetectors",
         "/config", "/clients", "/requests", "/namespaces", "/templates", "/contracts", "/policies", "/webhooks", "/accounts",
-        "/account", "/audit", "/proxies", "/cluster", "/search", "/none", "/rules/routings/explain",
+        "/account", "/book/contents", "/book/rules-routing", "/book/zh/start", "/audit", "/proxies", "/cluster", "/search", "/none", "/rules/routings/explain",
     ]
     found = {f"list{path.replace('/', '-') or '-home'}": f"/ui{path}" for path in lists}
     edited = ["policies", "contracts", "namespaces", "aliases", "services", "templates", "users", "tokens", "accesskeys", "webhooks"]

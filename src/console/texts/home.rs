@@ -51,6 +51,8 @@ texts! {
         all_namespaces: "All namespaces", "全部命名空间";
         go: "Go", "切换";
         setup: "Settings", "设置";
+        contents: "Contents", "目录";
+        book: "Documentation", "文档";
         api_reference: "API reference", "API 参考";
         approvals: "Approvals", "审批";
         clients: "Clients", "客户端";

@@ -4,6 +4,7 @@ mod acts;
 mod addresses;
 mod axe;
 mod barred;
+mod book;
 mod day;
 mod explaining;
 mod home;
@@ -134,6 +135,7 @@ async fn pages_tell_browsers_what_they_may_do_and_show_text_as_text() {
         expect_manners(answer.headers(), path);
         let text = answer.text().await.expect("text");
         assert!(!text.contains("alert(1)</script>"), "{path}: {text}");
+        assert!(text.contains("href=\"/ui/book\""), "{path} leads to the book");
         // Nothing inline: the policy would forbid it anyway.
         assert!(!text.contains(" style=") && !text.contains(" onclick=") && !text.contains("<script>"), "{path}");
         for asset in text.split("/ui/assets/").skip(1).filter_map(|rest| rest.split('"').next()) {
