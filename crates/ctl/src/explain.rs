@@ -28,7 +28,8 @@ service follows, with a word for itself and for each of its sub-rules, and yes o
   disabled     it is switched off
 
 `enforced by` names the clients that enforce the rule: an Envoy sidecar, an Envoy gateway, gRPC without a proxy. The
-reason follows where one of them does not, with its code (W1 and further ones, see docs/xds-rules.md).
+reason follows where one of them does not, with its code (see docs/xds-rules.md). `warning` lines are about instances
+that such clients cannot call as they are registered (W1 to W3).
 
 `gray releases` are canaries: they are live only for clients with certain labels, or for a percentage of them. A canary
 is in_force if this client is one of them, not_matched if not, and shadowed if it gets a newer canary of the same rule.
@@ -168,6 +169,7 @@ fn lines(explanation: &Value) -> Vec<String> {
         }
         lines.push(format!("  enforced by: {}", text(&rule["enforced_by"])));
     }
+    lines.extend(each(&explanation["warnings"]).iter().map(|warning| format!("warning   {}", text(warning))));
     let grays = each(&explanation["grays"]);
     if !grays.is_empty() {
         lines.push(String::new());
@@ -253,6 +255,7 @@ mod tests {
                 "client_percent": { "matched": false, "info": "number 58 of 100" },
             }],
             "changes": [{ "path": "/0", "before": 1 }],
+            "warnings": ["W3: instances speak different protocols: Envoy takes HTTP/2 for all"],
         });
         assert_eq!(
             lines(&explanation),
@@ -266,6 +269,7 @@ mod tests {
                 "      yes  header x is 1: meets EXACT 1",
                 "      no   no cookie",
                 "  enforced by: Envoy sidecar and gateway yes; gRPC no (W4: rules[0]: no cookies)",
+                "warning   W3: instances speak different protocols: Envoy takes HTTP/2 for all",
                 "",
                 "gray releases, each for some clients only:",
                 "  shop/a (some v3)  not_matched: no zone",

@@ -38,6 +38,7 @@ mod plan;
 mod policies;
 mod progress;
 mod refusals;
+mod release_outcome;
 mod releases;
 pub mod remote;
 mod requests;

@@ -9,6 +9,7 @@ use url::form_urlencoded;
 use super::errors::{Differences, Usage};
 use super::find::{InForce, OneArgs, in_force, lacking, or_absent, read_name, release_name, releases_path};
 use super::kinds::{Key, Kind, KindFilter, Nature, display_name, placed};
+use super::release_outcome::{is_of_type, outcome};
 use super::remote::{Paging, Remote, is_done};
 use super::requests::ApprovalArgs;
 use super::rollout_plan::PlanArgs;
@@ -135,10 +136,7 @@ impl One {
         }
         match release {
             Some(one) => {
-                let at = one["publish_at"].as_str().map(|at| format!(", to be published at {at} UTC"));
-                let state = format!("{}, version {}, {}", release_name(one), one["version"], text(&one["state"]));
-                let gray = if is_of_type(one, "gray") { ", gray" } else { "" };
-                say(&format!("{what}: {state}{gray}{}", at.unwrap_or_default()));
+                say(&format!("{what}: {}", outcome(one)));
             }
             None => say(&format!("{what}: {}", text(&item["info"]))),
         }
@@ -151,11 +149,6 @@ impl One {
     pub(super) fn page(&self, path: &str, paging: &Paging) -> String {
         page(path, self.kind, &self.key, paging)
     }
-}
-
-/// Reports the type; rules and config files spell the member in two ways.
-pub(super) fn is_of_type(release: &Value, word: &str) -> bool {
-    [&release["release_type"], &release["releaseType"]].into_iter().any(|given| given == word)
 }
 
 /// Returns the path of a page of releases of one object.

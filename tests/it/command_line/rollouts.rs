@@ -40,7 +40,7 @@ async fn a_rule_goes_to_some_then_to_all_then_back() {
 
     let told =
         desk.line(&format!("release {rule} --gray zone=a,b --percent 100 --by zone --name first --comment why")).await;
-    assert!(told.expect(0).contains("first, version 1, active, gray"));
+    assert!(told.expect(0).contains("version 1 (first) is a canary for zone=a,b, 100 % by zone"));
     assert!(explained(&desk, "--client-label zone=a").await.contains("(first v1)  applies"));
     let told = explained(&desk, "--client-label zone=c").await;
     for line in [
@@ -80,7 +80,7 @@ async fn a_rule_goes_to_some_then_to_all_then_back() {
     }
     let at = in_future(Duration::from_secs(30 * 86_400));
     let later = desk.line(&format!("release {rule} --at {at}")).await.expect(0);
-    let told = format!("scheduled, to be published at {} UTC", at.replace('T', " ").trim_end_matches('Z'));
+    let told = format!("is scheduled for everyone at {} UTC", at.replace('T', " ").trim_end_matches('Z'));
     assert!(later.contains(&told), "{later}");
     desk.line(&format!("withdraw {rule}")).await.expect(0);
     assert!(!explained(&desk, "").await.contains("pay-limit"));
