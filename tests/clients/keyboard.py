@@ -1,7 +1,7 @@
 """Jobs at the console with the keyboard alone: keyboard.py URL CLIENTS PASSWORD PICTURE.
 
 Signs in, skips the bar, opens and closes a menu, finds a service by search, makes another one, explains a request,
-approves a request of somebody else, and disables a user after the question whether that is meant. No pointer is used,
+edits a rule and releases it to some and then to all, approves a request of somebody else, and disables a user after the question whether that is meant. No pointer is used,
 and whatever has the focus shows it.
 """
 
@@ -13,7 +13,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
 from browser import LIMIT, Browser, is_gone, pictured, tell
-from pages import fill
+from pages import Api, fill, rules
 
 STEPS_MAX = 150
 
@@ -124,6 +124,36 @@ def explains(typist):
     typist.expect("shop / cart")
 
 
+def releases_a_rule(typist):
+    """Another amount, saved, as a canary for a zone that is offered, then for all."""
+    typist.open("/ui/rules/ratelimits?namespace=desk")
+    typist.go_to("tbody th a")
+    typist.enter()
+    typist.go_to(".panels a[href='#edit']")
+    typist.press_keys(Keys.ENTER)
+    typist.type_into("[name='/rules/0/amounts/0/maxAmount']", "250")
+    WebDriverWait(typist.page, LIMIT).until(lambda _: "250" in typist.one("#preview").text, "no preview")
+    typist.go_to("form[data-keep] button[name=then]")
+    typist.enter()
+    typist.expect("Saved.")
+    release = "form[action$='/release']"
+    typist.go_to(f"{release} [name=type]")
+    typist.press_keys(Keys.ARROW_DOWN)
+    assert typist.is_at(f"{release} [name=type][value=gray]"), "an arrow key chooses"
+    typist.type_into(f"{release} [name='label.0.key']", "zone")
+    typist.type_into(f"{release} [name='label.0.value']", "a")
+    typist.go_to(f"{release} > details > button")
+    typist.enter()
+    typist.expect("zone=a")
+    typist.go_to(".bar button[value=promote]")
+    old = typist.one("html")
+    typist.press_keys(Keys.ENTER)
+    WebDriverWait(typist.page, LIMIT).until(lambda page: page.switch_to.alert).accept()
+    WebDriverWait(typist.page, LIMIT).until(lambda _: is_gone(old))
+    typist.expect("The same as what is in force")
+    typist.expect("250")
+
+
 def approves(typist):
     typist.open("/ui/requests?state=open")
     typist.go_to("tbody th a")
@@ -148,8 +178,10 @@ def main(url, clients, password, picture):
     typist = Typist(url)
     with pictured([typist], picture):
         fill(url, clients, password)
+        # No policy holds there.
+        Api(url, password).post("/naming/v1/ratelimits", dict(rules()["ratelimits"], namespace="desk"))
         typist.come("admin", password)
-        for job in (finds_the_way, searches, makes_a_service, explains, approves, disables):
+        for job in (finds_the_way, searches, makes_a_service, explains, releases_a_rule, approves, disables):
             began = time.monotonic()
             job(typist)
             print(f"{job.__name__}: {time.monotonic() - began:.1f} s", file=sys.stderr)
