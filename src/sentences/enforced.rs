@@ -2,6 +2,7 @@
 
 use super::conditions::{cut, joined};
 use super::language::Language;
+use super::warnings::warnings;
 use crate::model::mesh::carried::{CarriedOutBy, Extent, ExtentOfClient};
 
 /// Maximum characters of a reason; the extents themselves have the whole.
@@ -53,6 +54,6 @@ fn of_extent(language: Language, extent: &ExtentOfClient) -> String {
     };
     match extent.reason.is_empty() {
         true => word,
-        false => language.with_reason(word, cut(&extent.reason, REASON_CHARS_MAX)),
+        false => language.with_reason(word, cut(&warnings(language, &extent.reason), REASON_CHARS_MAX)),
     }
 }

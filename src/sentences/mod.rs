@@ -18,6 +18,7 @@ mod standing;
 mod story;
 #[cfg(test)]
 mod tests;
+mod warnings;
 
 use crate::model::rule::Rule;
 pub(crate) use conditions::cut;
@@ -27,6 +28,7 @@ pub(crate) use finding::{finding, of_gray};
 pub(crate) use language::Language;
 pub(crate) use standing::standing;
 use story::Story;
+pub(crate) use warnings::warning;
 
 /// Describes a rule in evaluation order; nothing for a family without sentences.
 pub(crate) fn rule(language: Language, rule: &Rule) -> Vec<String> {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use askama::Template;
 use serde_json::Value;
 
-use super::labels;
+use super::{hints, labels};
 use crate::console::sheet::FieldKind;
 use crate::console::sheet::edit::kind_at;
 use crate::console::sheet::read::path;
@@ -312,6 +312,7 @@ impl FormBuilder<'_> {
             shown: Some(&self.shown),
             label: Some(labels::field),
             word: Some(labels::word),
+            about: Some(hints::hint),
         };
         renderer.controls_at(kind, self.at(pointer), pointer)
     }

@@ -5,6 +5,7 @@
 //! that change the form send it; a script only shows the changed part of the answer.
 
 mod families;
+mod hints;
 mod labels;
 mod line;
 mod offers;

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::read::{TRUE, path, pointer};
 use super::{Field, FieldKind};
-use crate::console::texts::{Language, Texts};
+use crate::console::texts::Texts;
 
 /// Form element for one value.
 #[derive(Template)]
@@ -115,12 +115,14 @@ pub(in crate::console) struct FormRenderer<'a> {
     /// Display of names and words; those of the API if absent.
     pub(in crate::console) label: Option<NameOf>,
     pub(in crate::console) word: Option<NameOf>,
+    /// Display of the descriptions of fields; those of the API if absent.
+    pub(in crate::console) about: Option<NameOf>,
 }
 
 impl<'a> FormRenderer<'a> {
     /// Returns a renderer that shows everything under the names of the API.
     pub(in crate::console) fn plain(t: &'static Texts, fault: Option<&'a str>) -> FormRenderer<'a> {
-        FormRenderer { t, fault, action: "", shown: None, label: None, word: None }
+        FormRenderer { t, fault, action: "", shown: None, label: None, word: None, about: None }
     }
 
     /// Returns the controls of an object.
@@ -175,16 +177,9 @@ impl<'a> FormRenderer<'a> {
             *is_long |= EDITED.contains(&field.name.as_str());
             *is_secret = SECRET.contains(&field.name.as_str());
         }
-        let (label, about) = match self.label {
-            Some(label) => (label(self.t, &field.name), self.about(field)),
-            None => (field.name.clone(), field.about.clone()),
-        };
+        let label = self.label.map_or_else(|| field.name.clone(), |label| label(self.t, &field.name));
+        let about = self.about.map_or_else(|| field.about.clone(), |about| about(self.t, &field.about));
         self.control(at, label, about, form)
-    }
-
-    /// Returns the description of a field, which is in English.
-    fn about(&self, field: &Field) -> String {
-        if self.t.language() == Language::English { field.about.clone() } else { String::new() }
     }
 
     fn control(&self, at: &str, label: String, about: String, form: Widget) -> Control {
