@@ -11,13 +11,23 @@ use super::fields::Fields;
 use super::frame::{Frame, Section, page, page_unproven};
 use super::pager::Pager;
 use super::session::SessionUser;
-use super::texts::Texts;
+use super::texts::{self, Texts};
 use super::time_ago::TimeAgo;
 use crate::catalog::audit::{AuditEvent, Filter};
 use crate::catalog::page::Listed;
 use crate::model::code::{Code, Refusal};
 use crate::model::text::NameFilter;
 use crate::model::time::Timestamp;
+
+/// Results that the filter offers.
+const RESULTS: [Code; 6] = [
+    Code::ExecuteSuccess,
+    Code::RequestAccepted,
+    Code::NotAllowedAccess,
+    Code::DataConflict,
+    Code::ApprovalRequired,
+    Code::Frozen,
+];
 
 /// A row of the trail, as text.
 pub(super) struct Change {
@@ -28,7 +38,7 @@ pub(super) struct Change {
     pub(super) namespace: String,
     pub(super) name: String,
     pub(super) code: u32,
-    pub(super) is_refused: bool,
+    pub(super) result: &'static str,
     pub(super) address: String,
     pub(super) count: u32,
 }
@@ -43,9 +53,18 @@ impl Change {
             namespace: event.namespace,
             name: event.name,
             code: event.code,
-            is_refused: event.code >= 400_000,
+            result: texts::result(t, event.code),
             address: event.address.map(|address| address.to_string()).unwrap_or_default(),
             count: event.count,
+        }
+    }
+
+    /// Returns the class of the badge.
+    pub(super) fn badge(&self) -> &'static str {
+        match self.code {
+            0..202_000 => "good",
+            202_000..400_000 => "warn",
+            _ => "fault",
         }
     }
 }
@@ -63,6 +82,17 @@ impl Trail {
     /// Returns the kinds of the rows shown, for the filter.
     fn kinds(&self) -> BTreeSet<&str> {
         self.rows.iter().map(|row| row.kind.as_str()).collect()
+    }
+
+    /// Returns the results offered by the filter, each with its text: the usual ones and the requested one.
+    fn results(&self) -> Vec<(u32, &'static str)> {
+        let asked = self.query.get("code").parse().ok();
+        let codes: BTreeSet<u32> = RESULTS.into_iter().map(Code::number).chain(asked).collect();
+        codes.into_iter().map(|code| (code, texts::result(self.frame.t, code))).collect()
+    }
+
+    fn is_chosen(&self, code: &u32) -> bool {
+        self.query.get("code").parse() == Ok(*code)
     }
 }
 
@@ -98,10 +128,14 @@ fn wanted(visitor: &SessionUser, query: &Fields) -> Result<Filter, Refusal> {
         kind: query.given("kind"),
         namespace: name("namespace"),
         name: name("name"),
-        code: None,
+        code: query.given("code").map(|text| text.parse().map_err(|_| not_a_code())).transpose()?,
         since: time("since")?,
         until: time("until")?,
     })
+}
+
+fn not_a_code() -> Refusal {
+    Refusal::new(Code::InvalidParameter, "code has to be a number of six digits")
 }
 
 fn not_a_time(key: &str) -> Refusal {

@@ -13,6 +13,7 @@ use super::fields::Fields;
 use super::file_form::{FileEdit, FileForm, FileRelease, key, named_file};
 use super::flash::{Flash, on_to, on_to_part};
 use super::frame::{Frame, Section, page, page_refused};
+use super::label_offers::offered;
 use super::links;
 use super::page_head::{FirstAct, LastWork, Panel, Situation};
 use super::pictures::holders::{Holders, class, word};
@@ -115,7 +116,7 @@ struct FilePage {
 
 impl FilePage {
     fn release_form(&self) -> ReleaseForm<'_> {
-        ReleaseForm::new(self.frame.t, &self.rollout, &self.releases, self.asks_approval)
+        ReleaseForm::new(self.frame.t, &self.rollout, &self.releases, self.asks_approval, &self.holders.labels)
     }
 
     fn situation(&self) -> Situation<'_> {
@@ -164,7 +165,7 @@ pub(super) async fn show(State(console): State<Console>, visitor: SessionUser, q
 }
 
 async fn file_page(console: &Console, visitor: &SessionUser, key: &ConfigKey) -> Result<FilePage, Refusal> {
-    let frame = visitor.frame(Section::Config);
+    let frame = visitor.frame(Section::Config).at(console.node().now());
     let edits = visitor.may(Verb::Edit, &key.namespace, &key.group);
     let releases_them = visitor.may(Verb::Release, &key.namespace, &key.group);
     let read_scope = visitor.caller.read_scope();
@@ -198,6 +199,10 @@ async fn file_page(console: &Console, visitor: &SessionUser, key: &ConfigKey) ->
     let (_, faults) = console.operations.faults(&visitor.caller, vec![Ok(named_file(key))]).await?;
     page.faults = faults.into_iter().flatten().collect();
     page.holders = Holders::of(console, &Thing::File(key.clone())).await;
+    if page.releases_them {
+        let of_file = std::mem::take(&mut page.holders.labels);
+        page.holders.labels = offered(of_file, console, visitor, &key.namespace).await;
+    }
     Ok(page)
 }
 

@@ -11,6 +11,7 @@ use crate::catalog::audit::AuditNote;
 use crate::controllers::RateClass;
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::{Role, Verb};
+use crate::model::time::Timestamp;
 
 /// Verbs that a page of the console needs.
 const VERBS: [Verb; 6] = [Verb::Read, Verb::Edit, Verb::Release, Verb::Approve, Verb::Operate, Verb::Manage];
@@ -37,6 +38,7 @@ impl SessionUser {
             form_token: self.form_token.clone(),
             section,
             path: self.path.clone(),
+            now: Timestamp(0),
             is_behind: self.is_behind,
             namespace: self.namespace(),
             colour: self.colour(),

@@ -7,8 +7,10 @@ use axum::response::{IntoResponse, Response};
 
 use super::assets;
 use super::texts::Texts;
+use super::time_ago::TimeAgo;
 use crate::model::code::{Code, Refusal};
 use crate::model::rule::Family;
+use crate::model::time::Timestamp;
 
 /// The part of the console that a page belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +54,8 @@ pub(super) struct Frame {
     pub(super) form_token: String,
     pub(super) section: Section,
     pub(super) path: String,
+    /// Time of the cluster when the page is made; 0 if the page has no times, see [`Frame::at`].
+    pub(super) now: Timestamp,
     pub(super) is_behind: bool,
     /// Namespace of the page's address; empty for all.
     pub(super) namespace: String,
@@ -83,6 +87,7 @@ impl Frame {
             form_token: String::new(),
             section,
             path: String::new(),
+            now: Timestamp(0),
             is_behind: false,
             namespace: String::new(),
             colour: "",
@@ -103,6 +108,16 @@ impl Frame {
 
     pub(super) fn asset(&self, stem: &str, suffix: &str) -> String {
         assets::path(stem, suffix)
+    }
+
+    /// Sets the time at which the page is made.
+    pub(super) fn at(self, now: Timestamp) -> Frame {
+        Frame { now, ..self }
+    }
+
+    /// Returns a past or future time as its distance from now.
+    pub(super) fn moment(&self, time: &Timestamp) -> TimeAgo {
+        TimeAgo::until(self.t, self.now, *time)
     }
 
     /// Returns an address within the namespace of this page.

@@ -19,6 +19,7 @@ use crate::controllers::fleet::FleetMember;
 use crate::format::types::NodeId;
 use crate::model::grant::Verb;
 use crate::model::mesh::resource::ResourceType;
+use crate::model::time::Timestamp;
 use crate::subscribers::Applied;
 use crate::subscribers::fleet::FleetType;
 
@@ -41,7 +42,7 @@ struct ProxyRow {
     agent: String,
     address: String,
     node: NodeId,
-    since: String,
+    since: Timestamp,
     /// Number of resources by type, in the order of the columns.
     counts: Vec<Count>,
     badge: (&'static str, &'static str),
@@ -64,7 +65,7 @@ pub(super) async fn show(State(console): State<Console>, visitor: SessionUser, q
     let found = console.node().member().xds_clients().await;
     let clients: Vec<_> = found.clients.into_iter().map(Arc::new).collect();
     let listed = Listed::cut(clients.iter(), &Pager::page_of(&query));
-    let frame = visitor.frame(Section::Clients);
+    let frame = visitor.frame(Section::Clients).at(console.node().now());
     page(&ProxiesPage {
         kinds: ResourceType::ALL.map(ResourceType::label).into(),
         rows: listed.rows.iter().map(|one| row(one, frame.t)).collect(),
@@ -97,7 +98,7 @@ fn row(FleetMember { node, client, .. }: &FleetMember, t: &Texts) -> ProxyRow {
         agent: client.agent.clone(),
         address: client.address.clone(),
         node: *node,
-        since: client.since.text(),
+        since: client.since,
         counts: ResourceType::ALL.into_iter().map(|kind| count(of_kind(kind))).collect(),
         badge,
         reasons: client.types.iter().filter(|one| !one.refused.is_empty()).map(reason).collect(),
@@ -117,7 +118,6 @@ fn count(one: Option<&FleetType>) -> Count {
 mod tests {
     use super::*;
     use crate::console::texts::Language;
-    use crate::model::time::Timestamp;
     use crate::subscribers::fleet::FleetClient;
 
     fn english() -> &'static Texts {

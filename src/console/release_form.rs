@@ -2,6 +2,7 @@
 
 use askama::Template;
 
+use super::client_labels::ClientLabels;
 use super::fields::Fields;
 use super::release_fields::{GUARDS, LABEL, STEP, rows};
 use super::releases::{ReleaseRow, has_canary};
@@ -30,6 +31,8 @@ pub(super) struct ReleaseForm<'a> {
     given: &'a Fields,
     has_canary: bool,
     asks_approval: bool,
+    /// Labels that clients have.
+    labels: &'a ClientLabels,
 }
 
 impl<'a> ReleaseForm<'a> {
@@ -38,8 +41,9 @@ impl<'a> ReleaseForm<'a> {
         given: &'a Fields,
         releases: &[ReleaseRow],
         asks_approval: bool,
+        labels: &'a ClientLabels,
     ) -> ReleaseForm<'a> {
-        ReleaseForm { t, given, has_canary: has_canary(releases), asks_approval }
+        ReleaseForm { t, given, has_canary: has_canary(releases), asks_approval, labels }
     }
 
     /// Reports whether a button only adds a row.
@@ -79,7 +83,7 @@ impl<'a> ReleaseForm<'a> {
         values.into_iter().enumerate().map(row).collect()
     }
 
-    fn labels(&self) -> Vec<RowFields> {
+    fn label_rows(&self) -> Vec<RowFields> {
         self.rows("label", LABEL, &[["", ""]])
     }
 
@@ -108,7 +112,12 @@ mod tests {
     #[test]
     fn a_form_keeps_what_was_typed_and_grows_by_a_row() {
         let given = Fields::parse(b"type=gray&label.0.key=zone&label.0.value=a&row=label&percent=7");
-        let form = ReleaseForm::new(Language::English.texts(), &given, &[], false).render().expect("it can be made");
+        let clients = [vec![("zone".to_owned(), "<a>".to_owned())]];
+        let labels = ClientLabels::of(clients.iter().map(Vec::as_slice));
+        let form = ReleaseForm::new(Language::English.texts(), &given, &[], false, &labels);
+        let form = form.render().expect("it can be made");
+        assert!(form.contains("<option value=\"zone\">1 clients</option>"), "{form}");
+        assert!(!form.contains("<a>") && form.contains("list=\"client-values\""), "{form}");
         assert!(form.contains("value=\"gray\" checked") && form.contains("name=\"percent\" value=\"7\""), "{form}");
         assert!(form.contains("name=\"label.0.value\" value=\"a\""), "{form}");
         assert!(form.contains("name=\"label.1.key\" value=\"\""), "{form}");

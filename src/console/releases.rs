@@ -32,6 +32,11 @@ pub(super) fn has_canary(releases: &[ReleaseRow]) -> bool {
     releases.iter().any(|one| one.is_gray && one.is_active())
 }
 
+/// Joins sentences as the lines of a comparison.
+pub(super) fn lines(sentences: &[String]) -> String {
+    sentences.iter().map(|sentence| format!("{sentence}\n")).collect()
+}
+
 /// An applicable act on a release, for the head of a page.
 #[derive(Debug, PartialEq)]
 pub(super) struct HeadAct {
@@ -81,10 +86,10 @@ pub(super) struct ReleaseRow {
     pub(super) is_gray: bool,
     pub(super) audience: String,
     pub(super) comment: String,
-    pub(super) time: String,
+    pub(super) time: Timestamp,
     pub(super) by: String,
-    /// Planned time of publication, with the reason if it failed.
-    pub(super) plan: String,
+    /// Planned time of publication, and the reason if it failed.
+    pub(super) plan: Option<(Timestamp, String)>,
     pub(super) rollout: Option<RolloutRow>,
 }
 
@@ -96,7 +101,8 @@ pub(super) struct RolloutRow {
     /// Shares of the steps, for the marks of the bar.
     pub(super) marks: Vec<u32>,
     pub(super) state: RolloutState,
-    pub(super) next_at: String,
+    /// Time of the next step; `None` if none is due by itself.
+    pub(super) next_at: Option<Timestamp>,
     pub(super) reason: String,
 }
 
@@ -108,7 +114,7 @@ impl RolloutRow {
             percent: rollout.percent(),
             marks: rollout.plan.steps.iter().map(|step| step.percent.0).collect(),
             state: rollout.state,
-            next_at: rollout.next_at().map(Timestamp::text).unwrap_or_default(),
+            next_at: rollout.next_at(),
             reason: rollout.reason.clone(),
         }
     }
@@ -149,9 +155,9 @@ macro_rules! row_of {
             is_gray: $release.release_type == ReleaseType::Gray,
             audience: audience(&$release.audience()),
             comment: $release.description.clone(),
-            time: $release.modified.time.text(),
+            time: $release.modified.time,
             by: $release.modified.by.clone(),
-            plan: plan($release.plan.as_ref()),
+            plan: $release.plan.as_ref().map(|plan: &Plan| (plan.at, plan.failed.clone())),
             rollout: $release.rollout.as_deref().map(RolloutRow::new),
         }
     };
@@ -176,9 +182,9 @@ impl ReleaseRow {
             is_gray: false,
             audience: String::new(),
             comment: String::new(),
-            time: String::new(),
+            time: Timestamp(0),
             by: String::new(),
-            plan: String::new(),
+            plan: None,
             rollout: None,
         }
     }
@@ -216,12 +222,8 @@ impl ReleaseRow {
     }
 }
 
-fn plan(plan: Option<&Plan>) -> String {
-    plan.map_or_else(String::new, |plan| format!("{} {}", plan.at.text(), plan.failed))
-}
-
 /// Formats the clients of a gray release on one line.
-fn audience(audience: &Audience<'_>) -> String {
+pub(super) fn audience(audience: &Audience<'_>) -> String {
     let labels = audience.labels.iter().map(|label| format!("{}={}", label.key, label.value.value));
     let percent = audience.percent.map(|share| format!("{} % ({})", share.percent.0, share.by));
     labels.chain(percent).collect::<Vec<_>>().join(", ")

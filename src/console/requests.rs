@@ -7,7 +7,6 @@ use askama::Template;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use futures_util::future::join_all;
-use serde::Serialize;
 use thuban_documents::written;
 use url::form_urlencoded;
 
@@ -19,17 +18,16 @@ use super::form::Form;
 use super::frame::{Frame, Section, page, page_refused};
 use super::listing::{Chip, chips};
 use super::pager::Pager;
-use super::releases::{Line, compared};
+use super::releases::{Line, compared, lines as as_lines};
 use super::request_facts::{People, canaries, people};
+use super::request_words::{Fact, meant};
 use super::session::SessionUser;
 use super::texts::{self, Texts};
 use super::time_ago::TimeAgo;
 use crate::catalog::Catalog;
 use crate::catalog::approvals::{Pending, ReleasedRule, RequestFilter};
 use crate::catalog::history::Thing;
-use crate::model::approval::{
-    ActBrief, ApprovalRequest, Obstacle, RequestDraft, RequestOp, RequestStanding, RequestState,
-};
+use crate::model::approval::{ApprovalRequest, Obstacle, RequestDraft, RequestOp, RequestStanding, RequestState};
 use crate::model::code::{Refusal, placed};
 use crate::model::config_file::ConfigFile;
 use crate::model::grant::Verb;
@@ -76,7 +74,7 @@ pub(super) struct RequestRow {
     pub(super) asked: TimeAgo,
     publish_at: String,
     /// Release that the act makes or is about, with its clients and steps.
-    meant: Vec<String>,
+    meant: Vec<Fact>,
     approvals: Vec<String>,
     /// Numbers of valid and needed approvals.
     pub(super) given: String,
@@ -110,14 +108,18 @@ struct RequestedChange {
     row: RequestRow,
     /// Page of its object; empty if the object was deleted.
     of: String,
-    /// Difference from the active release to the requested one.
+    /// True if it is about a rule.
+    is_rule: bool,
+    /// True if clients have no release of it now.
+    is_first: bool,
+    /// Difference of a rule from the active release to the requested one, in words.
+    words: Vec<Line>,
+    /// The same as JSON; the lines of a config file.
     diff: Vec<Line>,
     /// True if the time limit left no time for the comparison.
     is_left_out: bool,
     /// Services whose calls the rule changes; empty for a config file.
     acts_on: String,
-    /// The requested rule in sentences.
-    sentences: Vec<String>,
     /// Page that explains a call before and after the change; empty for a config file.
     explain: String,
     /// Rule or file, if it exists.
@@ -154,43 +156,12 @@ impl RequestRow {
             comment: request.comment.clone(),
             asked: TimeAgo::of(t, now, request.created.time),
             publish_at: request.publish_at.map(Timestamp::text).unwrap_or_default(),
-            meant: request.payload.as_ref().map(|payload| meant(&payload.brief())).unwrap_or_default(),
+            meant: request.payload.as_ref().map(|payload| meant(t, &payload.brief())).unwrap_or_default(),
             approvals: request.approvals.iter().map(|given| told(&given.user, &given.comment)).collect(),
             given: format!("{}/{}", standing.given, standing.needed),
             standing: sentences::standing(t.language(), standing),
         }
     }
-}
-
-/// Formats an act by its fields.
-fn meant(brief: &ActBrief<'_>) -> Vec<String> {
-    let mut words = Vec::new();
-    let mut say = |field: &str, value: String| words.push(format!("{field}: {value}"));
-    match brief.release_version {
-        0 if brief.release_name.is_empty() => {}
-        0 => say("release_name", brief.release_name.to_owned()),
-        version => say("release_name", format!("{} ({version})", brief.release_name)),
-    }
-    if !brief.previous_release.is_empty() {
-        say("previous_release", brief.previous_release.to_owned());
-    }
-    if brief.step > 0 {
-        say("step", format!("{} → {}", brief.step, brief.step + 1));
-    }
-    if !brief.client_labels.is_empty() {
-        say("client_labels", json(&brief.client_labels));
-    }
-    if let Some(percent) = brief.client_percent {
-        say("client_percent", json(percent));
-    }
-    if let Some(plan) = brief.plan {
-        say("plan", json(plan));
-    }
-    words
-}
-
-fn json(value: &impl Serialize) -> String {
-    serde_json::to_string(value).unwrap_or_default()
 }
 
 pub(super) async fn list(State(console): State<Console>, visitor: SessionUser, query: Fields) -> Response {
@@ -310,12 +281,16 @@ fn changes(
     let begun = Instant::now();
     let change = |one: &Arc<ApprovalRequest>| {
         let pending = view.pending(one);
-        let (mut acts_on, mut told) = (String::new(), Vec::new());
+        let (mut acts_on, mut words, mut is_first) = (String::new(), Vec::new(), false);
         if let Some(Pending::Rule { now, then }) = &pending {
             if let Some(side) = then.as_ref().or(now.as_ref()) {
                 acts_on = view.effect_of(&side.rule).to_string();
             }
-            told = then.as_ref().map(|side| sentences::rule(t.language(), &side.rule)).unwrap_or_default();
+            let told = |side: &Option<Box<ReleasedRule>>| {
+                side.as_ref().map(|side| as_lines(&sentences::rule(t.language(), &side.rule))).unwrap_or_default()
+            };
+            words = compared(&told(now), &told(then));
+            is_first = now.is_none();
         }
         let is_left_out = begun.elapsed() > COMPARED_WITHIN;
         let thing = view.thing_of_request(one);
@@ -326,7 +301,9 @@ fn changes(
             diff: pending.filter(|_| !is_left_out).map(|pending| lines(console, caller, pending)).unwrap_or_default(),
             is_left_out,
             acts_on,
-            sentences: told,
+            is_rule: matches!(one.kind, PolicyKind::Rule(_)),
+            is_first,
+            words,
             canaries: thing.as_ref().map(|thing| canaries(view, thing)).unwrap_or_default(),
             thing,
             clients: None,

@@ -11,12 +11,13 @@ use super::drafting::{Typed, compact};
 use super::families::{Tab, tabs};
 use super::fields::Fields;
 use super::frame::{Frame, Section};
+use super::label_offers::offered;
 use super::links::rule as link;
 use super::page_head::{FirstAct, LastWork, Panel, Situation};
 use super::pictures::holders::{Holders, class, word};
 use super::pictures::timeline::History;
 use super::release_form::ReleaseForm;
-use super::releases::{Line, ReleaseRow, compared, has_canary, head_acts, may_go_back};
+use super::releases::{Line, ReleaseRow, compared, has_canary, head_acts, lines, may_go_back};
 use super::rule_form::{Preview, RuleForm};
 use super::rule_rows::RuleRow;
 use super::session::SessionUser;
@@ -90,7 +91,7 @@ impl RulePage {
         let family = rule.family();
         let book = catalog.rules.of(family);
         let as_saved = written(Some(rule));
-        let frame = visitor.frame(Section::Rules);
+        let frame = visitor.frame(Section::Rules).at(catalog.clock());
         let language = frame.t.language();
         let in_force = book.active().normal(&rule.id);
         let sentences = sentences::rule(language, rule);
@@ -191,7 +192,7 @@ impl RulePage {
     }
 
     fn release_form(&self) -> ReleaseForm<'_> {
-        ReleaseForm::new(self.frame.t, &self.rollout, &self.releases, self.asks_approval)
+        ReleaseForm::new(self.frame.t, &self.rollout, &self.releases, self.asks_approval, &self.holders.labels)
     }
 
     /// Returns the form, unless the rule is edited as text.
@@ -211,10 +212,6 @@ impl RulePage {
     fn change_path(&self) -> String {
         self.row.as_ref().map(|row| format!("{}/change", link(self.family, &row.id))).unwrap_or_default()
     }
-}
-
-fn lines(sentences: &[String]) -> String {
-    sentences.iter().map(|sentence| format!("{sentence}\n")).collect()
 }
 
 /// Returns the address of the page that explains calls of the first service of a rule.
@@ -260,7 +257,9 @@ pub(super) async fn rule_page(
     };
     let by = console.operations.carried_out_by(&rule).await;
     let enforced = by.as_ref().map(|by| sentences::enforced(page.frame.t.language(), by)).unwrap_or_default();
+    let language = page.frame.t.language();
     let not_carried = by.map(|by| by.warnings).unwrap_or_default();
+    let not_carried = not_carried.iter().map(|text| sentences::warning(language, text)).collect();
     let advice = match page.edits {
         true => {
             let saved = [Outcome::done(Entity::Rule(rule))];
@@ -274,6 +273,9 @@ pub(super) async fn rule_page(
         (typed @ Typed::Form(_), true) => Preview::of(console, visitor, family, typed).await,
         _ => page.preview,
     };
-    let holders = Holders::of(console, &Thing::Rule(family, id.to_owned())).await;
+    let mut holders = Holders::of(console, &Thing::Rule(family, id.to_owned())).await;
+    if page.releases_them {
+        holders.labels = offered(holders.labels, console, visitor, &page.frame.namespace).await;
+    }
     Ok(RulePage { holders, advice, enforced, not_carried, preview, ..page })
 }

@@ -71,7 +71,7 @@ fn sentence(t: &Texts, name: &str, value: &str) -> String {
 }
 
 /// Formats seconds in the largest unit that divides them.
-fn span(is_chinese: bool, seconds: u64) -> String {
+pub(super) fn span(is_chinese: bool, seconds: u64) -> String {
     let units = [(86_400, "day", "天"), (3_600, "hour", "小时"), (60, "minute", "分钟"), (1, "second", "秒")];
     let fitting = units.into_iter().find(|(size, _, _)| seconds.is_multiple_of(*size) && seconds >= *size);
     let (size, english, chinese) = fitting.unwrap_or((1, "second", "秒"));

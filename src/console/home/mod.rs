@@ -69,7 +69,7 @@ impl HomePage {
 }
 
 pub(super) async fn show(State(console): State<Console>, visitor: SessionUser, query: Fields) -> Response {
-    let frame = visitor.frame(Section::Home);
+    let frame = visitor.frame(Section::Home).at(console.node().now());
     let namespace = query.given("namespace");
     let (caller, texts, within) = (visitor.caller.clone(), frame.t, namespace.clone());
     let find = move |catalog: &Catalog| Work::of(catalog, texts, &caller, within.as_deref());

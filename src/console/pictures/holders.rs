@@ -3,9 +3,11 @@
 use super::percent;
 use crate::catalog::history::Thing;
 use crate::console::Console;
+use crate::console::client_labels::ClientLabels;
 use crate::console::texts::Texts;
 use crate::controllers::subscribers::{ClusterSubscribers, MemberClient};
 use crate::model::limits;
+use crate::model::time::Timestamp;
 use crate::subscribers::{Applied, HoldState, Subscription};
 
 /// Maximum number of clients drawn as squares.
@@ -20,6 +22,8 @@ pub(in crate::console) struct Holders {
     /// Number of clients that reported to have applied the release, and of those that refused it.
     pub(in crate::console) applied: u64,
     pub(in crate::console) refused: u64,
+    /// Labels of the clients.
+    pub(in crate::console) labels: ClientLabels,
     squares: Vec<Square>,
     tally: [u64; HoldState::ALL.len()],
 }
@@ -29,7 +33,7 @@ pub(in crate::console) struct HolderRow {
     pub(in crate::console) agent: String,
     pub(in crate::console) labels: String,
     pub(in crate::console) version: u64,
-    pub(in crate::console) since: String,
+    pub(in crate::console) since: Timestamp,
     pub(in crate::console) node: u64,
     pub(in crate::console) is_current: bool,
     /// Identity that the client reports; empty for none.
@@ -74,6 +78,7 @@ impl Holders {
         let ClusterSubscribers { amount, current, applied, refused, tally, mut clients, .. } = all;
         // Refusals are sorted first, because a page is limited.
         clients.sort_by_key(|MemberClient(_, client)| client.hold_state());
+        let labels = ClientLabels::of(clients.iter().map(|MemberClient(_, client)| client.labels.as_slice()));
         let is_drawn_each = clients.len() <= SQUARES_MAX && clients.len() as u64 == amount;
         let square = |client: &Subscription| Square {
             state: client.hold_state(),
@@ -86,14 +91,14 @@ impl Holders {
             agent: client.agent,
             labels: client.labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(", "),
             version: client.version,
-            since: client.since.text(),
+            since: client.since,
             node,
             is_current: client.is_current,
             node_id: client.node_id,
             applied: client.applied,
             message: client.message,
         });
-        Holders { rows: rows.collect(), amount, current, applied, refused, squares, tally }
+        Holders { rows: rows.collect(), amount, current, applied, refused, labels, squares, tally }
     }
 
     /// Returns a square for each client; none if there are too many.

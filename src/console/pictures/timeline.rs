@@ -8,7 +8,9 @@ use std::sync::Arc;
 use super::percent;
 use crate::catalog::Catalog;
 use crate::catalog::history::Thing;
+use crate::console::texts::{self, Texts};
 use crate::model::release::{Action, Event, ReleaseType};
+use crate::model::time::Timestamp;
 use crate::model::wire::Words;
 
 /// Maximum number of events drawn, newest first.
@@ -20,9 +22,9 @@ const LANE: usize = 26;
 
 /// A row of the history.
 pub(in crate::console) struct EventRow {
-    pub(in crate::console) time: String,
+    pub(in crate::console) time: Timestamp,
     pub(in crate::console) user: String,
-    pub(in crate::console) action: &'static str,
+    action: Action,
     pub(in crate::console) release: String,
     pub(in crate::console) version: u64,
     pub(in crate::console) from_version: u64,
@@ -32,14 +34,19 @@ pub(in crate::console) struct EventRow {
 impl EventRow {
     fn new(event: &Event) -> EventRow {
         EventRow {
-            time: event.time.text(),
+            time: event.time,
             user: event.user.clone(),
-            action: event.action.word(),
+            action: event.action,
             release: event.release_name.clone(),
             version: event.version,
             from_version: event.from_version,
             comment: event.comment.clone(),
         }
+    }
+
+    /// Describes the act of the user.
+    pub(in crate::console) fn word(&self, t: &Texts) -> &'static str {
+        texts::done(t, self.action)
     }
 }
 
@@ -67,7 +74,7 @@ pub(in crate::console) struct Timeline {
     pub(in crate::console) lanes: Vec<Lane>,
     pub(in crate::console) marks: Vec<Mark>,
     /// Times of the first and the last event.
-    pub(in crate::console) span: Option<(String, String)>,
+    pub(in crate::console) span: Option<(Timestamp, Timestamp)>,
 }
 
 /// One release.
@@ -154,7 +161,7 @@ impl Timeline {
                 title: format!("{} {} ({by}){comment}", event.action.word(), name_of(events, event.version)),
             }
         });
-        let span = events.first().zip(events.last()).map(|(first, last)| (first.time.text(), last.time.text()));
+        let span = events.first().zip(events.last()).map(|(first, last)| (first.time, last.time));
         Timeline { lanes: lanes.collect(), marks: marks.collect(), span }
     }
 

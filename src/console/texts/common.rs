@@ -47,7 +47,6 @@ texts! {
         namespaces: "Namespaces", "命名空间";
         namespace: "Namespace", "命名空间";
         config_files: "Config files", "配置文件";
-        time: "Time (UTC)", "时间 (UTC)";
         action: "Action", "操作";
         thing: "Object", "对象";
         result: "Result", "结果";
@@ -59,7 +58,6 @@ texts! {
         service: "Service", "服务";
         comment: "Comment", "备注";
         owners: "Owners", "负责人";
-        changed: "Changed (UTC)", "修改时间 (UTC)";
         state: "State", "状态";
         weight: "Weight", "权重";
         place: "Region, zone, campus", "地域、可用区、园区";
@@ -337,6 +335,8 @@ texts! {
         help: help::HelpTexts;
         object: object::ObjectTexts;
         form: form::FormTexts;
+        request: request::RequestTexts;
+        results: result::ResultTexts;
         sso: sso::SsoTexts;
     }
 }

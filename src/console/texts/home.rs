@@ -77,6 +77,7 @@ texts! {
              users. Keys: / or Ctrl-K.",
             "可搜索服务、规则、配置文件及其内容、客户端、审批，管理员还可搜索用户。快捷键：/ 或 Ctrl-K。";
         changed: "Changed", "修改时间";
+        connected: "Connected", "连接时间";
         when: "When", "时间";
         expires: "Expires", "过期";
         can_approve: "Can approve", "可审批";

@@ -4,6 +4,7 @@
 use axum::http::HeaderMap;
 use axum::http::header::ACCEPT_LANGUAGE;
 
+use crate::model::code::Code;
 use crate::model::policy::Gate;
 use crate::model::release::Action;
 use crate::model::rule::Family;
@@ -69,6 +70,8 @@ mod form;
 mod help;
 mod home;
 mod object;
+mod request;
+mod result;
 mod sso;
 
 pub(super) use crate::sentences::Language;
@@ -123,6 +126,45 @@ pub(super) fn done(t: &Texts, action: Action) -> &'static str {
     }
 }
 
+/// Returns the text for the result of a change, by its code.
+pub(super) fn result(t: &Texts, code: u32) -> &'static str {
+    let result = &t.results;
+    match Code::of_number(code) {
+        Some(Code::ExecuteSuccess) => result.done,
+        Some(Code::NoNeedUpdate | Code::DataNoChange) => result.same,
+        Some(Code::RequestAccepted) => result.waits,
+        Some(Code::ApprovalRequired) => result.needs,
+        Some(Code::Frozen) => result.frozen,
+        Some(Code::DataConflict) => result.conflict,
+        Some(Code::NotAllowedAccess | Code::EmptyAuthToken | Code::TokenNotExisted | Code::OperationRoleForbidden) => {
+            result.not_permitted
+        }
+        Some(
+            Code::NotFoundResource
+            | Code::NotFoundService
+            | Code::NotFoundInstance
+            | Code::NotFoundServiceAlias
+            | Code::NotFoundResourceConfigFile
+            | Code::UnknownRoute,
+        ) => result.missing,
+        Some(Code::ExistedResource) => result.there_already,
+        Some(
+            Code::NamespaceExistedServices
+            | Code::ServiceExistedInstances
+            | Code::ServiceExistedAlias
+            | Code::NamespaceExistedConfigGroups
+            | Code::NamespaceExistedGovernanceRules,
+        ) => result.in_use,
+        _ => match code / 1000 {
+            400 | 405 | 413 => result.invalid,
+            429 => result.too_many,
+            504 => result.unknown,
+            507 => result.no_room,
+            _ => result.failed,
+        },
+    }
+}
+
 /// Returns the text for a day of the week by its word in the API.
 pub(super) fn weekday(t: &Texts, word: &str) -> Option<&'static str> {
     let help = &t.help;
@@ -155,8 +197,36 @@ mod tests {
     }
 
     #[test]
+    fn results_are_words() {
+        let rows = [
+            (200_000, "done"),
+            (202_000, "waits for approval"),
+            (401_001, "not permitted"),
+            (400_120, "invalid"),
+            (400_202, "not there"),
+            (409_002, "frozen"),
+            (504_001, "outcome unknown"),
+            (507_001, "no room"),
+            (500_000, "failed"),
+        ];
+        for (code, word) in rows {
+            assert_eq!(result(Language::English.texts(), code), word, "{code}");
+        }
+    }
+
+    #[test]
     fn nothing_is_said_twice_under_one_name_and_nothing_is_empty() {
-        let sets = [common::ALL, explain::ALL, form::ALL, help::ALL, home::ALL, object::ALL, sso::ALL];
+        let sets = [
+            common::ALL,
+            explain::ALL,
+            form::ALL,
+            help::ALL,
+            home::ALL,
+            object::ALL,
+            request::ALL,
+            result::ALL,
+            sso::ALL,
+        ];
         for (name, english, chinese) in sets.concat() {
             assert!(!english.is_empty() && !chinese.is_empty(), "{name}");
             let is_han = |letter: char| ('\u{4e00}'..='\u{9fff}').contains(&letter);

@@ -36,6 +36,7 @@ texts! {
         put_back:
             "Your edit below is not saved yet. It was put back after the other act.",
             "以下编辑尚未保存，已在其他操作后恢复。";
+        clients: "clients", "个客户端";
         for_whom: "for", "对象";
     }
 }

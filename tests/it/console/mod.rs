@@ -14,6 +14,7 @@ mod pictures;
 mod requests;
 mod rollouts;
 mod three_people;
+mod times;
 mod visit;
 mod words;
 
