@@ -140,7 +140,7 @@ impl<S: ConfigSource> ConfigWatch<S> {
     /// Refuses a reader that was admitted earlier and would not be admitted now.
     fn check_reader(&self) -> Result<(), ReadRefusal> {
         self.files.iter().try_for_each(|(file, admitted)| {
-            self.reads.admits_still(admitted, (&file.group, &[file.namespace.clone()]))
+            self.reads.admits_still(admitted, (&file.group, std::slice::from_ref(&file.namespace)))
         })
     }
 

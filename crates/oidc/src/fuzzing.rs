@@ -122,10 +122,12 @@ mod tests {
 
     use super::*;
 
+    type Entry = fn(&[u8]) -> bool;
+
     /// The test of all targets does the same; this one needs no store and no server.
     #[test]
     fn every_entry_takes_its_seeds() {
-        let entries: [(&str, fn(&[u8]) -> bool); 4] =
+        let entries: [(&str, Entry); 4] =
             [("jwt", read_token), ("jwks", read_key_set), ("discovery", read_discovery), ("logout", read_logout_token)];
         for (name, entry) in entries {
             let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(name);

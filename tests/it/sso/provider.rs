@@ -63,6 +63,7 @@ impl Drop for Provider {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "a provider has a clock of its own")]
 pub(super) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("a time after 1970").as_secs()
 }
