@@ -12,7 +12,7 @@ import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 
-from nodes import free_ports
+from nodes import eventually, free_ports
 
 from . import cases, pipelines
 from .cluster import Nodes
@@ -113,6 +113,8 @@ def play(report, stage, options):
     provider = stage.provider
     report.run(provider.name, "works", lambda: works(provider))
     stage.strict = Strict(provider)
+    # A node remembers for a second that the provider was away.
+    eventually("every node reaches the provider", lambda: all(stage.leads_on(node) for node in stage.nodes.indexes()))
     chosen = [case for case in cases.CASES if not options.case or options.case in case.__name__]
     if options.browser:
         chosen.insert(1, in_a_real_browser)

@@ -265,6 +265,7 @@ def a_disabled_provider_ends_everything(stage):
             assert status == 3 and f"thuban login --sso {stage.provider.name}" in printed, f"{status}: {printed}"
     finally:
         stage.update(disabled=False)
+    eventually("every node offers it again", lambda: all(stage.is_offered(node) for node in stage.nodes.indexes()))
     Person(stage, "ann").sign_in()
 
 

@@ -130,6 +130,15 @@ class Stage:
         assert answer.status in (200, 401, 403), f"{answer.status} {answer.text}"
         return answer.status == 200
 
+    def leads_on(self, node):
+        """Whether a node leads people to the provider."""
+        start = Visitor().ask(f"http://{self.nodes.clients[node]}/ui/sso/{self.provider.name}/start")
+        return 300 <= start.status < 400
+
+    def is_offered(self, node):
+        """Whether a node lets people sign in at the provider."""
+        return self.nodes.ask(f"/auth/v1/sso/{self.provider.name}", node=node).status == 200
+
     def ends_everywhere(self, what, is_in):
         """Every node refuses within a second of now; returns the time that the last one took."""
         began = time.monotonic()
