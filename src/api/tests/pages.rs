@@ -18,7 +18,7 @@ use crate::subscribers::Client;
 use crate::subscribers::streams::{Registered, StreamClient};
 
 /// Lists without pages: short ones, or counts only.
-const WHOLE: [&str; 3] = ["/auth/v1/roles", "/naming/v1/services/count", "/naming/v1/instances/count"];
+const WHOLE: [&str; 4] = ["/auth/v1/roles", "/auth/v1/sso", "/naming/v1/services/count", "/naming/v1/instances/count"];
 const MANY: u64 = 5;
 
 /// Function that makes the item of a write from its number.
