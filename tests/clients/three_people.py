@@ -136,7 +136,7 @@ def main(*arguments):
         pause("second step")
         dora.comes("Rollout of more", "stopped", "step 2 / 3: refused: ")
         dora.open(FILE + "#history")
-        dora.expect("rollout_stopped")
+        dora.expect("cluster stopped more")
         pause("stopped")
         dora.open("/ui/service?namespace=default&name=pay")
         dora.comes("isolated")
