@@ -137,7 +137,7 @@ fn greet(bound: &Bound, file: &Path, config_file: &str) {
 Thuban is ready.
   management API   http://{api}   user admin, {password}
   config clients   http://{compat}   (the meta address of an Apollo client)
-  gRPC             {grpc}   (xDS for Envoy and for gRPC clients without a proxy)
+  gRPC             {grpc}   (xDS for Envoy and gRPC clients; Polaris' SDKs)
   console          http://{api}/ui
   reference        http://{api}/docs
   metrics, health  http://{api}/metrics   http://{api}/readyz?verbose
