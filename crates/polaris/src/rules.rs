@@ -5,7 +5,7 @@ use super::{AskedService, breakers, limits, nearby, probes, routing};
 use crate::model::rule::{Family, Rule};
 use crate::v1;
 
-/// Function that adds the rules of a family to an answer.
+/// Adds the rules of a family to an answer.
 type AddRules = fn(&mut v1::DiscoverResponse, &[&Rule], AskedService<'_>, &str);
 
 /// Families that have a message of Polaris. Rules of another one are not in any answer.
