@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, LOCATION};
-use reqwest::{Client, RequestBuilder};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap};
+use reqwest::{Client, RequestBuilder, Response};
 use tokio::time::timeout;
 use url::Url;
 
@@ -12,8 +12,6 @@ use crate::oidc::{DOCUMENT_BYTES_MAX, FormRequest, is_safe_address};
 use crate::outbound;
 use crate::tasks;
 
-/// Maximum number of redirects, all of them within one origin.
-const REDIRECTS_MAX: usize = 3;
 const AGENT: &str = concat!("thuban/", env!("CARGO_PKG_VERSION"));
 
 /// Client of all providers.
@@ -29,7 +27,6 @@ pub(super) struct HttpAnswer {
     /// Header `Date`, the clock of the provider.
     pub(super) date: Option<String>,
     pub(super) body: Vec<u8>,
-    location: Option<String>,
 }
 
 impl ProviderClient {
@@ -39,7 +36,11 @@ impl ProviderClient {
 
     /// Fetches a document. Redirects are followed within the origin of the address. The error is short.
     pub(super) async fn get(&self, address: &Url) -> Result<HttpAnswer, String> {
-        let answer = self.limited(self.follow(address.clone())).await?;
+        let ask = async {
+            let client = self.client(address).await?;
+            read(outbound::get_json(&client, address.clone()).await?).await
+        };
+        let answer = self.limited(ask).await?;
         match answer.status {
             200 => Ok(answer),
             status => Err(format!("{address} answers {status}")),
@@ -75,23 +76,6 @@ impl ProviderClient {
         done.unwrap_or_else(|_| Err(format!("no answer within {} s", self.within.as_secs_f32())))
     }
 
-    async fn follow(&self, mut address: Url) -> Result<HttpAnswer, String> {
-        let client = self.client(&address).await?;
-        for _ in 0..=REDIRECTS_MAX {
-            let answer = send(client.get(address.clone()).header(ACCEPT, "application/json")).await?;
-            if !matches!(answer.status, 301 | 302 | 303 | 307 | 308) {
-                return Ok(answer);
-            }
-            let location = answer.location.ok_or_else(|| format!("{address} redirects to nowhere"))?;
-            let next = address.join(&location).map_err(|_| format!("{address} redirects to no address"))?;
-            if next.origin() != address.origin() {
-                return Err(format!("{address} redirects to another host, {}", next.origin().ascii_serialization()));
-            }
-            address = next;
-        }
-        Err(format!("{address} redirects again and again"))
-    }
-
     /// Creates a client for an address. Authorities are read from the disk each time: fetches are rare.
     async fn client(&self, address: &Url) -> Result<Client, String> {
         if !is_safe_address(address) {
@@ -110,16 +94,19 @@ impl ProviderClient {
 }
 
 async fn send(request: RequestBuilder) -> Result<HttpAnswer, String> {
-    let response = request.send().await.map_err(|error| outbound::in_words(&error))?;
+    read(request.send().await.map_err(|error| outbound::in_words(&error))?).await
+}
+
+async fn read(response: Response) -> Result<HttpAnswer, String> {
     let status = response.status().as_u16();
     let text = |headers: &HeaderMap, name| {
         headers.get(name).and_then(|value: &reqwest::header::HeaderValue| value.to_str().ok()).map(str::to_owned)
     };
     let headers = response.headers();
-    let (date, location) = (text(headers, DATE), text(headers, LOCATION));
+    let date = text(headers, DATE);
     let media_type = text(headers, CONTENT_TYPE).unwrap_or_default();
     let body = outbound::read_limited(response, DOCUMENT_BYTES_MAX).await;
     let body = body.map_err(|error| outbound::in_words(&error))?;
     let body = body.ok_or_else(|| "the answer is larger than 1 MiB".to_owned())?;
-    Ok(HttpAnswer { status, media_type, date, body, location })
+    Ok(HttpAnswer { status, media_type, date, body })
 }

@@ -3,23 +3,20 @@
 use std::path::Path;
 use std::time::Duration;
 
-use reqwest::header::{ACCEPT, CONTENT_TYPE, LOCATION};
+use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use reqwest::{Client, Response, StatusCode};
 use serde::Deserialize;
 use thuban_oidc::{
     ClientAccount, DOCUMENT_BYTES_MAX, EndpointRefusal, FormRequest, IssuedTokens, Metadata, OidcFault,
     discovery_address,
 };
-use thuban_outbound::{in_words, read_limited};
-use url::Url;
+use thuban_outbound::{get_json, in_words, read_limited};
 
 use super::super::errors::Usage;
 use super::super::remote::http_client;
 use super::fault::SignInFault;
 
 const WITHIN: Duration = Duration::from_secs(5);
-/// Maximum number of redirects to a discovery document, all of them within one origin, as for a node.
-const REDIRECTS_MAX: usize = 3;
 const JSON: &str = "application/json";
 const OPENID: &str = "openid";
 /// Error codes of OAuth for failures that pass.
@@ -73,7 +70,8 @@ impl IdentityProvider {
         // A plain issuer is on this machine.
         let builder = if issuer.starts_with("https://") { builder } else { builder.no_proxy() };
         let client = builder.build()?;
-        let (status, body) = document(&client, address.clone()).await.map_err(silent)?;
+        let response = get_json(&client, address.clone()).await.map_err(silent)?;
+        let (status, body) = read(response).await.map_err(silent)?;
         if status != StatusCode::OK.as_u16() {
             return Err(silent(format!("{address} has the status {status}")).into());
         }
@@ -135,23 +133,6 @@ impl IdentityProvider {
 /// Reports whether a later request may succeed.
 pub(super) fn is_passing(refusal: &EndpointRefusal) -> bool {
     PASSING.contains(&refusal.error.as_str())
-}
-
-/// Fetches a document, by redirects within one origin.
-async fn document(client: &Client, mut address: Url) -> Result<EndpointResponse, String> {
-    for _ in 0..=REDIRECTS_MAX {
-        let sent = client.get(address.clone()).header(ACCEPT, JSON).send().await;
-        let response = sent.map_err(|error| in_words(&error))?;
-        let location = response.headers().get(LOCATION).filter(|_| response.status().is_redirection());
-        let Some(location) = location else { return read(response).await };
-        let next = location.to_str().ok().and_then(|location| address.join(location).ok());
-        let next = next.ok_or_else(|| format!("{address} redirects to no address"))?;
-        if next.origin() != address.origin() {
-            return Err(format!("{address} redirects to another host, {}", next.origin().ascii_serialization()));
-        }
-        address = next;
-    }
-    Err(format!("{address} redirects again and again"))
 }
 
 async fn read(response: Response) -> Result<EndpointResponse, String> {
