@@ -24,7 +24,11 @@ enum Issued {
 /// Returns the credential of a token, by the providers that this node knows. The refusal of a JWT names the field that
 /// is wrong, and never quotes the token.
 pub async fn credential_here(providers: &IdentityProviders, state: &State, token: &str) -> Result<Credential, Refusal> {
-    match issued(providers, state, token)? {
+    credential_of(providers, issued(providers, state, token)?, token).await
+}
+
+async fn credential_of(providers: &IdentityProviders, issued: Issued, token: &str) -> Result<Credential, Refusal> {
+    match issued {
         Issued::Here => Ok(Credential::Token(token_hash(token))),
         Issued::By(provider) => verified(providers, &provider, token).await,
         Issued::Unknown(issuer) => Err(unknown(&issuer)),
@@ -66,9 +70,11 @@ impl Operations {
     /// another one.
     pub async fn credential(&self, token: &str) -> Result<Credential, Refusal> {
         let state = self.node.state();
-        if let Issued::Unknown(_) = issued(&self.sso, state, token)? {
+        let mut found = issued(&self.sso, state, token)?;
+        if let Issued::Unknown(_) = found {
             self.node.await_news().await?;
+            found = issued(&self.sso, state, token)?;
         }
-        credential_here(&self.sso, state, token).await
+        credential_of(&self.sso, found, token).await
     }
 }
