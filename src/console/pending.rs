@@ -10,6 +10,7 @@ use super::Console;
 use super::session::{self, Arrival};
 use crate::model::code::{Code, Refusal};
 use crate::model::time::Timestamp;
+use crate::operations::new_token;
 use crate::operations::sso::AskedSignIn;
 
 const COOKIE: &str = "thuban_sign_in";
@@ -40,8 +41,8 @@ impl PendingSignIn {
         PendingSignIn {
             provider: provider.0.to_owned(),
             provider_id: provider.1.to_owned(),
-            state: drawn(),
-            nonce: drawn(),
+            state: new_token(),
+            nonce: new_token(),
             verifier: CodeVerifier::new(&rand::random()).text().to_owned(),
             redirect_uri,
             to,
@@ -105,11 +106,6 @@ pub(super) fn forget(console: &Console, arrival: Arrival<'_>, provider: &str) ->
 /// Returns the path below which browsers send the cookie.
 fn path(provider: &str) -> String {
     format!("/ui/sso/{provider}")
-}
-
-/// Draws 256 random bits as text that needs no encoding.
-fn drawn() -> String {
-    hex::encode(rand::random::<[u8; 32]>())
 }
 
 #[cfg(test)]
