@@ -96,10 +96,7 @@ pub(super) async fn change(State(console): State<Console>, form: Form) -> Respon
     match done {
         Ok(response) => response,
         Err(not) => {
-            let (refusal, wait) = match not {
-                NotSignedIn::Later(wait, refusal) => (refusal, Some(wait.as_secs().max(1))),
-                NotSignedIn::Refused(refusal) => (refusal, None),
-            };
+            let (refusal, wait) = not.into_parts();
             let mut response = match profile_page(&console, &visitor) {
                 Ok(account) => {
                     page_unproven(refusal.code, &OneselfPage { frame: account.frame.refused(&refusal), ..account })

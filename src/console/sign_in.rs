@@ -15,7 +15,7 @@ use super::{Console, ROOT, assets};
 use crate::address::{agent, sender};
 use crate::model::code::{Code, Refusal};
 use crate::operations::new_token;
-use crate::operations::sign_in::{Applicant, NotSignedIn, SignedIn, WRONG};
+use crate::operations::sign_in::{Applicant, SignedIn, WRONG};
 
 /// Maximum length of the path to which a sign-in leads.
 pub(super) const PATH_BYTES_MAX: usize = 1024;
@@ -103,10 +103,7 @@ pub(super) async fn sign_in(State(console): State<Console>, request: Request) ->
             Ok(response)
         }
         Err(not) => {
-            let (refusal, wait) = match not {
-                NotSignedIn::Later(wait, refusal) => (refusal, Some(wait.as_secs())),
-                NotSignedIn::Refused(refusal) => (refusal, None),
-            };
+            let (refusal, wait) = not.into_parts();
             page.fault = Some(match refusal.code {
                 Code::NotAllowedAccess if refusal.detail == WRONG => page.t.help.wrong_password.to_owned(),
                 _ => refusal_text(&refusal),

@@ -44,10 +44,7 @@ impl Browser {
 
     /// Renders the sign-in page with the reason of a refusal.
     fn refused(&self, console: &Console, to: &str, not: NotSignedIn) -> Response {
-        let (refusal, wait) = match not {
-            NotSignedIn::Later(wait, refusal) => (refusal, Some(wait.as_secs().max(1))),
-            NotSignedIn::Refused(refusal) => (refusal, None),
-        };
+        let (refusal, wait) = not.into_parts();
         let sign_in = SignInPage::leading(console, &self.stranger, &self.fields, to, refusal_text(&refusal));
         let mut response = page_unproven(refusal.code, &sign_in);
         response.headers_mut().extend(wait.map(|seconds| (RETRY_AFTER, HeaderValue::from(seconds))));

@@ -1,5 +1,6 @@
 //! Login and logout.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,9 +39,31 @@ pub enum NotSignedIn {
     Refused(Refusal),
 }
 
+impl NotSignedIn {
+    /// Returns the refusal, and the seconds after which to retry, if that helps.
+    pub fn into_parts(self) -> (Refusal, Option<u64>) {
+        match self {
+            NotSignedIn::Later(wait, refusal) => (refusal, Some(wait.as_secs().max(1))),
+            NotSignedIn::Refused(refusal) => (refusal, None),
+        }
+    }
+}
+
 impl<T: Into<Refusal>> From<T> for NotSignedIn {
     fn from(refusal: T) -> Self {
         NotSignedIn::Refused(refusal.into())
+    }
+}
+
+/// Wraps a command that a proof other than a token permits: a password, or a token of a provider.
+pub(super) fn before_login(address: Option<IpAddr>, request: &str, command: Command) -> AuthorizedCommand {
+    AuthorizedCommand {
+        credential: Credential::Login,
+        address,
+        request: request.to_owned(),
+        self_registration: false,
+        mutes_refusals: false,
+        command,
     }
 }
 
@@ -78,15 +101,7 @@ impl Operations {
         let password = user.password_hash.clone();
         let from = Whence { address, agent };
         let command = Command::SignIn { hash: token_hash(&token), user_id: user.id.clone(), password, from };
-        let asked = AuthorizedCommand {
-            credential: Credential::Login,
-            address,
-            request: request.clone(),
-            self_registration: false,
-            mutes_refusals: false,
-            command,
-        };
-        let outcomes = self.ask(&user.name, asked).await?;
+        let outcomes = self.ask(&user.name, before_login(address, &request, command)).await?;
         match outcomes.first() {
             // The password was right, so its user may know what else is missing.
             Some(outcome) if outcome.code == Code::NotAllowedAccess && !outcome.detail.is_empty() => {

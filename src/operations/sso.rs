@@ -4,17 +4,16 @@
 //! at that log index, its bindings, the owner of the name, and that each ID token is used once. Attempts of an origin
 //! have limits of their own, so that neither a flood of them nor a slow provider keeps people with passwords out.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use thuban_oidc::{AuthorizationRequest, EndSession, LogoutToken};
 
 use super::passwords::{NotChecked, QueuePlace};
-use super::sign_in::NotSignedIn;
+use super::sign_in::{NotSignedIn, before_login};
 use super::throttle::{Attempt, LoginThrottle};
 use super::{Caller, Operations, token_hash};
 use crate::catalog::audit::AuditNote;
-use crate::catalog::{AuthorizedCommand, Command, Credential, SsoLogout, SsoSignIn};
+use crate::catalog::{Command, SsoLogout, SsoSignIn};
 use crate::controllers::RateClass;
 use crate::model::access::Whence;
 use crate::model::code::{Code, Refusal};
@@ -253,7 +252,7 @@ impl Operations {
         let address = from.address;
         let sign_in = SsoSignIn { hash: hash.clone(), provider: provider.id.clone(), claims, digest, from };
         let command = Command::SsoSignIn(Box::new(sign_in));
-        self.ask_one(&name, of_a_provider(address, request, command)).await?;
+        self.ask_one(&name, before_login(address, request, command)).await?;
         let holder = self.node.state().access().holder(&hash, self.node.sure_now());
         // The provider may have been disabled since.
         let holder = holder.ok_or(Code::TokenNotExisted)?;
@@ -270,7 +269,7 @@ impl Operations {
     ) -> Result<(), Refusal> {
         let expires = Timestamp(refused_from_ms);
         let command = Command::SsoLogout(SsoLogout { provider: provider.id.clone(), sid, sub, jti, expires });
-        self.ask_one(&provider.holder(""), of_a_provider(sender.address, request, command)).await?;
+        self.ask_one(&provider.holder(""), before_login(sender.address, request, command)).await?;
         Ok(())
     }
 
@@ -282,18 +281,6 @@ impl Operations {
             ..AuditNote::of(action, "provider", &provider.name, code)
         };
         self.node.note(RateClass::Stranger, note);
-    }
-}
-
-/// Wraps a command that a provider proved.
-fn of_a_provider(address: Option<IpAddr>, request: &str, command: Command) -> AuthorizedCommand {
-    AuthorizedCommand {
-        credential: Credential::Login,
-        address,
-        request: request.to_owned(),
-        self_registration: false,
-        mutes_refusals: false,
-        command,
     }
 }
 

@@ -60,14 +60,11 @@ pub(crate) async fn log_in(
 
 /// Returns the response to a login that was refused or postponed.
 pub(crate) fn refused(not: NotSignedIn) -> ApiResult {
-    match not {
-        NotSignedIn::Later(wait, refusal) => {
-            let mut response = ApiError(refusal).into_response();
-            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(wait.as_secs().max(1)));
-            Ok(response)
-        }
-        NotSignedIn::Refused(refusal) => Err(refusal.into()),
-    }
+    let (refusal, wait) = not.into_parts();
+    let Some(seconds) = wait else { return Err(refusal.into()) };
+    let mut response = ApiError(refusal).into_response();
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    Ok(response)
 }
 
 pub(crate) const LOG_OUT: Doc = DOC.says("Revokes the token of the request, on every node.").codes(&[PROPOSED]);
