@@ -5,7 +5,7 @@ use thuban::proto::envoy::config::core::v3::Node;
 use thuban::proto::envoy::service::discovery::v3::{DiscoveryRequest, DiscoveryResponse};
 
 use super::provider::{AUDIENCE, CLIENT, now};
-use super::{SERVICES, World};
+use super::{SERVICES, SsoCluster};
 use crate::grpc::ADS;
 use crate::harness::{Api, GrpcClient};
 
@@ -24,15 +24,15 @@ fn first(token: Option<&str>) -> DiscoveryRequest {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bearer_token_is_a_credential_on_every_listener() {
-    let world = World::start(3, &["--compat-auth", "required"]).await;
-    let (cluster, provider) = (&world.cluster, &world.provider);
+    let sso = SsoCluster::start(3, &["--compat-auth", "required"]).await;
+    let (cluster, provider) = (&sso.cluster, &sso.provider);
     let admin = cluster.api(1);
     admin.post(SERVICES, &json!([{"namespace": "shop", "name": "pay"}])).await.expect_code(200_000);
     admin.publish("default", "app", "application", "v=1").await;
     cluster.expect_equal_state().await;
     let token = provider.bearer("42", "pipeline", &["dev-shop"]);
     for id in cluster.ids() {
-        let api = world.as_token(id, &token);
+        let api = sso.as_token(id, &token);
         let user = api.get("/auth/v1/user").await.expect_code(200_000);
         assert_eq!(user.body["user"]["name"], "company:pipeline", "{user}");
         api.get(SERVICES).await.expect_code(200_000);
@@ -56,19 +56,19 @@ async fn a_bearer_token_is_a_credential_on_every_listener() {
     // Its name and claims go with what it does, and its binding is that of the moment.
     let writer = provider.bearer("43", "deployer", &["admins"]);
     let made = json!([{"namespace": "shop", "name": "made"}]);
-    world.as_token(2, &writer).post(SERVICES, &made).await.expect_code(200_000);
+    sso.as_token(2, &writer).post(SERVICES, &made).await.expect_code(200_000);
     let rows = admin.get("/admin/v1/audit?user=company:deployer").await.expect_code(200_000);
     assert!(rows.amount() >= 1, "{rows}");
-    world.change(json!({"bindings": []})).await;
-    world.expect_out(None, Some(&token)).await;
+    sso.change(json!({"bindings": []})).await;
+    sso.expect_out(None, Some(&token)).await;
     let pulled = cluster.apollo(3).get_as(FILE, Some(&format!("Bearer {token}"))).await;
     assert!(matches!(pulled.status, 401 | 404), "{pulled:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_bearer_token_is_refused_by_the_field_that_is_wrong() {
-    let world = World::start(1, &["--compat-auth", "required"]).await;
-    let (cluster, provider) = (&world.cluster, &world.provider);
+    let sso = SsoCluster::start(1, &["--compat-auth", "required"]).await;
+    let (cluster, provider) = (&sso.cluster, &sso.provider);
     let claims = |change: Value| {
         let mut all = json!({"sub": "1", "preferred_username": "pipeline", "groups": ["dev-shop"], "aud": AUDIENCE});
         all.as_object_mut().expect("an object").extend(change.as_object().expect("an object").clone());
@@ -99,7 +99,7 @@ async fn a_wrong_bearer_token_is_refused_by_the_field_that_is_wrong() {
     ];
     let client = GrpcClient::connect(cluster.grpc(1)).await;
     for (field, token) in rows {
-        let refused = world.as_token(1, &token).get(SERVICES).await.expect_code(401_004);
+        let refused = sso.as_token(1, &token).get(SERVICES).await.expect_code(401_004);
         let info = refused.body["info"].as_str().expect("text");
         assert!(info.contains(field), "{field}: {info}");
         assert!(!refused.to_string().contains(token.rsplit('.').next().expect("a signature")), "{refused}");
@@ -115,10 +115,10 @@ async fn a_wrong_bearer_token_is_refused_by_the_field_that_is_wrong() {
     }
     // A program for which no binding holds is known, and has no right.
     let unbound = claims(json!({"groups": ["cooks"]}));
-    let refused = world.as_token(1, &unbound).get(SERVICES).await;
+    let refused = sso.as_token(1, &unbound).get(SERVICES).await;
     assert_eq!(refused.code(), 401_001, "{refused}");
     // A provider that issues no tokens for programs.
-    world.change(json!({"bearer": false})).await;
-    world.as_token(1, &good).get(SERVICES).await.expect_code(401_004);
+    sso.change(json!({"bearer": false})).await;
+    sso.as_token(1, &good).get(SERVICES).await.expect_code(401_004);
     Api::new(cluster.ports(1).api).get(SERVICES).await.expect_code(401_002);
 }

@@ -24,19 +24,19 @@ const PASSWORD: &str = "a password of somebody";
 const OUT_WITHIN: Duration = Duration::from_secs(10);
 
 /// A cluster that knows a provider as `company`.
-struct World {
+struct SsoCluster {
     cluster: Cluster,
     provider: Provider,
 }
 
-impl World {
-    async fn start(size: u64, options: &[&str]) -> World {
+impl SsoCluster {
+    async fn start(size: u64, options: &[&str]) -> SsoCluster {
         let cluster = Cluster::start_with_data_key(size, options).await;
         let provider = Provider::start().await;
         cluster.api(1).post(PROVIDERS, &json!([provider.item("company")])).await.expect_code(200_000);
         let callback = |id| format!("http://{}/ui/sso/company/callback", cluster.ports(id).api);
         cluster.ids().into_iter().for_each(|id| provider.register(&callback(id)));
-        World { cluster, provider }
+        SsoCluster { cluster, provider }
     }
 
     /// Sends a browser through the provider from one node, and its answer to another one.

@@ -5,18 +5,18 @@ use std::time::Instant;
 use reqwest::Method;
 use serde_json::json;
 
-use super::{Browser, PASSWORD, SERVICES, USERS, World, moved};
+use super::{Browser, PASSWORD, SERVICES, SsoCluster, USERS, moved};
 use crate::harness::{Answer, Api, http, report};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_browser_signs_in_through_any_nodes_and_out_again() {
-    let world = World::start(3, &[]).await;
-    let (cluster, provider) = (&world.cluster, &world.provider);
+    let sso = SsoCluster::start(3, &[]).await;
+    let (cluster, provider) = (&sso.cluster, &sso.provider);
     let page = Browser::new().page(cluster, 2, "/ui/sign-in?to=%2Fui%2Faudit").await;
     assert!(page.text.contains("href=\"/ui/sso/company/start?to=%2Fui%2Faudit"), "{}", page.text);
 
     provider.seat("1", "ann", &["admins"]);
-    let mut browser = world.sign_in(1, 2).await;
+    let mut browser = sso.sign_in(1, 2).await;
     assert_eq!(provider.faults(), Vec::<String>::new());
     for id in cluster.ids() {
         let account = browser.page(cluster, id, "/ui/account").await;
@@ -35,7 +35,7 @@ async fn a_browser_signs_in_through_any_nodes_and_out_again() {
 
     // A person of another group may read, and no more.
     provider.seat("2", "bob", &["dev-shop"]);
-    let reader = world.sign_in(2, 3).await;
+    let reader = sso.sign_in(2, 3).await;
     assert_eq!(reader.page(cluster, 1, "/ui/services").await.status, 200);
     assert_eq!(reader.page(cluster, 1, "/ui/accounts").await.status, 401);
 
@@ -59,8 +59,8 @@ async fn a_browser_signs_in_through_any_nodes_and_out_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_is_taken_once_from_the_browser_that_asked() {
-    let world = World::start(2, &[]).await;
-    let (cluster, provider) = (&world.cluster, &world.provider);
+    let sso = SsoCluster::start(2, &[]).await;
+    let (cluster, provider) = (&sso.cluster, &sso.provider);
     let other = json!([{"name": "other", "issuer": "http://127.0.0.1:1", "client_id": "thuban"}]);
     cluster.api(1).post(super::PROVIDERS, &other).await.expect_code(200_000);
     provider.seat("1", "ann", &["dev-shop"]);
@@ -103,8 +103,8 @@ async fn an_answer_is_taken_once_from_the_browser_that_asked() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sign_in_leads_to_pages_of_the_console_and_back_to_its_own_address() {
-    let world = World::start(1, &[]).await;
-    let (cluster, provider) = (&world.cluster, &world.provider);
+    let sso = SsoCluster::start(1, &[]).await;
+    let (cluster, provider) = (&sso.cluster, &sso.provider);
     provider.seat("1", "ann", &["dev-shop"]);
     for (to, expected) in [
         ("/ui/services?name=a", "/ui/services?name=a"),
@@ -129,7 +129,7 @@ async fn a_sign_in_leads_to_pages_of_the_console_and_back_to_its_own_address() {
     assert!(asked.text().await.expect("text").contains("--public-url"));
 
     // Behind a balancer it is the public address.
-    let public = World::start(1, &["--public-url", "https://thuban.example.com"]).await;
+    let public = SsoCluster::start(1, &["--public-url", "https://thuban.example.com"]).await;
     let there = Browser::new().begin(&public.cluster, 1, "company", "/ui").await;
     let address = url::Url::parse(&there).expect("an address");
     let redirect = address.query_pairs().find(|(key, _)| key == "redirect_uri").expect("an address to return to").1;
@@ -146,16 +146,16 @@ async fn log_out(api: &Api, provider: &str, token: &str) -> Answer {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_provider_ends_sessions_on_every_node() {
-    let world = World::start(3, &[]).await;
-    let (cluster, provider) = (&world.cluster, &world.provider);
+    let sso = SsoCluster::start(3, &[]).await;
+    let (cluster, provider) = (&sso.cluster, &sso.provider);
     provider.seat("1", "ann", &["dev-shop"]);
-    let browser = world.sign_in(1, 1).await;
-    let login = world.log_in(2, &json!({"id_token": provider.id_token("1", "ann", &["dev-shop"])})).await;
+    let browser = sso.sign_in(1, 1).await;
+    let login = sso.log_in(2, &json!({"id_token": provider.id_token("1", "ann", &["dev-shop"])})).await;
     let command_line = login.expect_code(200_000).body["loginResponse"]["token"].as_str().expect("a token").to_owned();
     provider.seat("2", "bob", &["dev-shop"]);
-    let other = world.sign_in(1, 3).await;
+    let other = sso.sign_in(1, 3).await;
     for id in cluster.ids() {
-        world.as_token(id, &command_line).get(SERVICES).await.expect_code(200_000);
+        sso.as_token(id, &command_line).get(SERVICES).await.expect_code(200_000);
     }
 
     let stranger = Api::new(cluster.ports(2).api);
@@ -164,7 +164,7 @@ async fn a_provider_ends_sessions_on_every_node() {
     assert_eq!(browser.page(cluster, 3, "/ui/account").await.status, 200);
     let (logout_token, since) = (provider.logout_token("1"), Instant::now());
     log_out(&stranger, "company", &logout_token).await.expect_code(200_000);
-    world.expect_out(Some(&browser), Some(&command_line)).await;
+    sso.expect_out(Some(&browser), Some(&command_line)).await;
     report(format!("sessions were over on every node {:?} after the provider said so", since.elapsed()));
     assert_eq!(other.page(cluster, 1, "/ui/account").await.status, 200, "others stay");
     let again = log_out(&stranger, "company", &logout_token).await;
@@ -173,11 +173,11 @@ async fn a_provider_ends_sessions_on_every_node() {
     // A provider that is switched off ends all of its sessions and tokens.
     let bearer = provider.bearer("9", "pipeline", &["dev-shop"]);
     for id in cluster.ids() {
-        world.as_token(id, &bearer).get(SERVICES).await.expect_code(200_000);
+        sso.as_token(id, &bearer).get(SERVICES).await.expect_code(200_000);
     }
     let since = Instant::now();
-    world.change(json!({"disabled": true})).await;
-    world.expect_out(Some(&other), Some(&bearer)).await;
+    sso.change(json!({"disabled": true})).await;
+    sso.expect_out(Some(&other), Some(&bearer)).await;
     report(format!("a disabled provider was out on every node after {:?}", since.elapsed()));
     for id in cluster.ids() {
         let page = Browser::new().page(cluster, id, "/ui/sign-in").await;
@@ -187,12 +187,12 @@ async fn a_provider_ends_sessions_on_every_node() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_id_token_is_taken_once_and_passwords_may_be_for_administrators_alone() {
-    let world = World::start(2, &[]).await;
-    let (cluster, provider) = (&world.cluster, &world.provider);
+    let sso = SsoCluster::start(2, &[]).await;
+    let (cluster, provider) = (&sso.cluster, &sso.provider);
     let id_token = provider.id_token("1", "ann", &["dev-shop"]);
-    world.log_in(1, &json!({"id_token": id_token})).await.expect_code(200_000);
+    sso.log_in(1, &json!({"id_token": id_token})).await.expect_code(200_000);
     for id in cluster.ids() {
-        world.log_in(id, &json!({"id_token": id_token})).await.expect_code(401_004);
+        sso.log_in(id, &json!({"id_token": id_token})).await.expect_code(401_004);
     }
     let with_nonce = |sent: Option<&str>| {
         let claims = json!({"sub": "1", "preferred_username": "ann", "groups": ["dev-shop"],
@@ -200,12 +200,12 @@ async fn an_id_token_is_taken_once_and_passwords_may_be_for_administrators_alone
         json!({"id_token": provider.sign(&claims), "nonce": sent})
     };
     for (sent, code) in [(None, 401_004), (Some("wrong"), 401_004), (Some("right"), 200_000)] {
-        world.log_in(1, &with_nonce(sent)).await.expect_code(code);
+        sso.log_in(1, &with_nonce(sent)).await.expect_code(code);
     }
     // The claims of another audience, of a bearer token, or signed by another provider.
-    world.log_in(1, &json!({"id_token": provider.bearer("1", "ann", &["dev-shop"])})).await.expect_code(401_004);
+    sso.log_in(1, &json!({"id_token": provider.bearer("1", "ann", &["dev-shop"])})).await.expect_code(401_004);
     let stranger = super::Provider::start().await;
-    world.log_in(1, &json!({"id_token": stranger.id_token("1", "ann", &["dev-shop"])})).await.expect_code(401_004);
+    sso.log_in(1, &json!({"id_token": stranger.id_token("1", "ann", &["dev-shop"])})).await.expect_code(401_004);
 
     let listed = Api::new(cluster.ports(2).api).get("/auth/v1/sso").await.expect_code(200_000);
     assert_eq!(listed.body["data"][0]["name"], "company");
